@@ -1,0 +1,4 @@
+// Command dockerproxy is the only process that holds the Docker socket.
+package main
+
+func main() {}

@@ -1,0 +1,6 @@
+package serve
+
+import (
+	_ "github.com/modelcontextprotocol/go-sdk/mcp"
+	_ "golang.org/x/sys/unix"
+)
