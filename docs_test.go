@@ -1,0 +1,65 @@
+package sallyport
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A reader who follows a link that leads nowhere stops trusting the page.
+func TestLinksResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|href)="([^"]+)"`)
+	seen := 0
+	for _, page := range tracked(t, ".md") {
+		for _, m := range link.FindAllStringSubmatch(withoutCode(read(t, page)), -1) {
+			target := m[1] + m[2]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			seen++
+			name, anchor, _ := strings.Cut(target, "#")
+			if name == "" {
+				name = page
+			} else {
+				name = path.Join(path.Dir(page), name)
+			}
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, target)
+				continue
+			}
+			if anchor != "" && strings.HasSuffix(name, ".md") && !anchors(read(t, name))[anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, name, anchor)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no link found: this test reads the pages wrongly")
+	}
+}
+
+// anchors are the names that GitHub gives to a page's headings.
+func anchors(text string) map[string]bool {
+	drop := regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	names := map[string]bool{}
+	for _, line := range strings.Split(withoutCode(text), "\n") {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			name := drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			names[strings.ReplaceAll(name, " ", "-")] = true
+		}
+	}
+	return names
+}
+
+// withoutCode drops fenced blocks, where brackets and hashes mean other things.
+func withoutCode(text string) string {
+	return regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(text, "")
+}
+
+// The README is read to its end only while it is short.
+func TestReadmeIsShort(t *testing.T) {
+	if n := strings.Count(read(t, "README.md"), "\n"); n >= 200 {
+		t.Errorf("README.md has %d lines, the limit is 199", n)
+	}
+}

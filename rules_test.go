@@ -1,0 +1,233 @@
+// Package sallyport holds the house rules: what a reviewer would otherwise have
+// to remember. Each rule says why it stands here.
+package sallyport
+
+import (
+	"go/ast"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sallyport-dev/sallyport"
+
+// owner are the packages of the owner's commands. They run by hand, with the
+// owner's rights, and never in a process that serves requests.
+var owner = []string{"sandboxd/token", "sandboxd/local", "sandboxd/doctor", "sandboxd/attack", "sandboxd/plan"}
+
+// Who may import what. The boundaries between the processes are worth what
+// their import graph says: code that is not linked in cannot be called.
+func TestImports(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.test || f.in("e2e") {
+			continue
+		}
+		for _, path := range f.imports() {
+			if why := refused(f, path); why != "" {
+				t.Errorf("%s imports %s: %s", f.name, path, why)
+			}
+		}
+	}
+}
+
+func refused(f file, path string) string {
+	ours, own := strings.CutPrefix(path, module+"/")
+	std := !own && !strings.Contains(strings.Split(path, "/")[0], ".")
+	switch {
+	case path == "C":
+		return "cgo would make the binary depend on the machine's libraries"
+	case path == "unsafe" && !f.in("sandboxd/jail"):
+		return "unsafe stays in jail, where the kernel's interface needs it"
+	case path == "os/exec" && !f.in("sandboxd/jail") && !f.in(owner...):
+		return "processes start in jail, so that nothing starts outside the walls (the owner's commands may, for docker and the like)"
+	case f.in("plugin") && !std:
+		return "Traefik interprets the plugin: only the standard library is at hand, and the reader of the edge has one folder to read"
+	case f.in("dockerproxy") && !std && ours != "dockerproxy/spec":
+		return "the process that holds docker.sock has no dependencies"
+	case ours == "plugin" && !f.in("sandboxd/local"):
+		return "the edge and what stands behind it share no code, only testdata/"
+	case under(ours, "sandboxd/serve") && !f.in("sandboxd/serve", "sandboxd/local") && f.name != "sandboxd/main.go",
+		under(ours, "sandboxd/hub") && !f.in("sandboxd/hub") && f.name != "sandboxd/main.go":
+		return "serve and hub are two trust domains: neither imports the other"
+	case ours == "dockerproxy":
+		return "it is a command"
+	case !own && !std && !strings.HasPrefix(path, "github.com/modelcontextprotocol/go-sdk/") && !strings.HasPrefix(path, "golang.org/x/sys/"):
+		return "each dependency needs a record in docs/decisions and a place in this rule"
+	}
+	return ""
+}
+
+// Processes start in one place, also by the ways that do not import os/exec.
+func TestProcessesStartInJail(t *testing.T) {
+	starts := regexp.MustCompile(`^(os\.StartProcess|(syscall|unix)\.(ForkExec|StartProcess|Exec|RawSyscall6?|RawSyscallNoError|SyscallNoError|Syscall6?))$`)
+	for _, f := range sources(t) {
+		if f.test || f.in("e2e", "sandboxd/jail") {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && starts.MatchString(x.Name+"."+s.Sel.Name) {
+					t.Errorf("%s: %s.%s outside jail", f.pos(n), x.Name, s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// The catalog refuses a root module that names Traefik or Yaegi, and a short
+// list of dependencies can be read.
+func TestRootModule(t *testing.T) {
+	mod := read(t, "go.mod")
+	for _, name := range []string{"traefik/traefik", "traefik/yaegi"} {
+		if strings.Contains(mod, name) {
+			t.Errorf("go.mod names %s: the plugin catalog refuses such a module; it belongs in e2e/go.mod", name)
+		}
+	}
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(mod, -1)
+	allowed := []string{"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys"}
+	for _, m := range direct {
+		if !slices.Contains(allowed, m[1]) {
+			t.Errorf("go.mod requires %s directly: record the decision in docs/decisions and allow it here", m[1])
+		}
+	}
+	if len(direct) == 0 {
+		t.Error("no direct requirement found: this test reads go.mod wrongly")
+	}
+}
+
+// What decides about security must be readable in an evening.
+func TestLineBudgets(t *testing.T) {
+	budgets := []struct {
+		lines int
+		dirs  []string
+	}{
+		{2000, []string{"plugin"}},
+		{1200, []string{"sandboxd/jail"}},
+		{2000, []string{"sandboxd/serve"}},
+		{3000, []string{"sandboxd/hub"}},
+		{1500, []string{"dockerproxy"}},
+		{2500, owner},
+	}
+	for _, b := range budgets {
+		sum := 0
+		for _, f := range sources(t) {
+			if !f.test && f.in(b.dirs...) {
+				sum += f.lines
+			}
+		}
+		if sum > b.lines {
+			t.Errorf("%s: %d lines, the budget is %d", strings.Join(b.dirs, ", "), sum, b.lines)
+		}
+	}
+}
+
+// A file or function that does not fit in the head hides its mistakes.
+func TestSizes(t *testing.T) {
+	for _, f := range sources(t) {
+		if f.lines > 350 {
+			t.Errorf("%s: %d lines, the limit is 350", f.name, f.lines)
+		}
+		for _, d := range f.tree.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && !f.test {
+				if n := f.set.Position(fn.End()).Line - f.set.Position(fn.Pos()).Line + 1; n > 60 {
+					t.Errorf("%s: %s has %d lines, the limit is 60", f.pos(fn), fn.Name.Name, n)
+				}
+			}
+		}
+	}
+}
+
+// An exported name is a promise, so it says what it promises.
+func TestExportedNamesAreDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		documented[f.dir] = documented[f.dir] || f.tree.Doc != nil
+		for _, d := range f.tree.Decls {
+			for _, bare := range undocumented(d) {
+				t.Errorf("%s: %s is exported and has no comment", f.pos(bare), bare.Name)
+			}
+		}
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file has a package comment", dir)
+		}
+	}
+}
+
+func undocumented(d ast.Decl) (bare []*ast.Ident) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+			bare = append(bare, d.Name)
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				if s.Name.IsExported() && d.Doc == nil && s.Doc == nil {
+					bare = append(bare, s.Name)
+				}
+			case *ast.ValueSpec:
+				if s.Names[0].IsExported() && d.Doc == nil && s.Doc == nil && s.Comment == nil {
+					bare = append(bare, s.Names[0])
+				}
+			}
+		}
+	}
+	return bare
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	if s, ok := t.(*ast.StarExpr); ok {
+		t = s.X
+	}
+	if g, ok := t.(*ast.IndexExpr); ok {
+		t = g.X
+	}
+	id, ok := t.(*ast.Ident)
+	return !ok || id.IsExported()
+}
+
+// A name says what a thing is for; these say nothing. A note to do something
+// later belongs in the issue tracker, where someone looks for it.
+func TestNamesAndNotes(t *testing.T) {
+	note := regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
+	for _, f := range sources(t) {
+		if slices.Contains([]string{"util", "utils", "helper", "helpers", "common", "misc"}, f.tree.Name.Name) {
+			t.Errorf("%s: package %s", f.name, f.tree.Name.Name)
+		}
+		for _, c := range f.tree.Comments {
+			if f.name != "rules_test.go" && note.MatchString(c.Text()) {
+				t.Errorf("%s: a note to do something later", f.pos(c))
+			}
+		}
+	}
+}
+
+// Secrets lie in the checkout after "make env" and "make run", so neither Git
+// nor the build context of an image may take them along.
+func TestSecretsStayOut(t *testing.T) {
+	for _, name := range []string{".gitignore", ".dockerignore"} {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, secret := range []string{".env", ".sallyport"} {
+			if !regexp.MustCompile(`(?m)^/?` + regexp.QuoteMeta(secret) + `/?$`).Match(raw) {
+				t.Errorf("%s does not exclude %s", name, secret)
+			}
+		}
+	}
+}
