@@ -1,0 +1,94 @@
+package shared
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	headerWait   = 10 * time.Second  // to send a request's header
+	bodyWait     = 60 * time.Second  // to send a request's body
+	idleWait     = 120 * time.Second // between two requests of a connection
+	shutdownWait = 10 * time.Second  // for requests to end
+	maxHeader    = 64 << 10          // bytes
+)
+
+// Serve answers requests on l until ctx ends. Then it calls stop, which must
+// make open streams end, waits for the requests that still run, and cuts what
+// is left. It returns nil after such an end.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger, stop func()) error {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerWait,
+		IdleTimeout:       idleWait,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	stop()
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownWait)
+	defer cancel()
+	if err := srv.Shutdown(wait); err != nil {
+		log.Warn("cutting the requests that did not end", "error", err)
+		return srv.Close()
+	}
+	return nil
+}
+
+// Bodies reads each request's body whole before the handler sees it: at most
+// MaxBody bytes, else 413, and within a minute, else 408. There is no read
+// deadline afterwards, because one would also end a stream that only sends.
+func Bodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > MaxBody {
+			http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rc := http.NewResponseController(w)
+		_ = rc.SetReadDeadline(time.Now().Add(bodyWait)) // a test's recorder has none
+		body, err := readBody(w, r)
+		_ = rc.SetReadDeadline(time.Time{})
+		if err != nil {
+			refuseBody(w, err)
+			return
+		}
+		r.Body = body
+		next.ServeHTTP(w, r)
+	})
+}
+
+const tooLarge = "the request body is larger than 8 MiB"
+
+func refuseBody(w http.ResponseWriter, err error) {
+	var large *http.MaxBytesError
+	var slow net.Error
+	switch {
+	case errors.As(err, &large):
+		http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
+	case errors.As(err, &slow) && slow.Timeout():
+		http.Error(w, "the request body took too long", http.StatusRequestTimeout)
+	default:
+		http.Error(w, "the request body could not be read", http.StatusBadRequest)
+	}
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	return io.NopCloser(bytes.NewReader(data)), err
+}

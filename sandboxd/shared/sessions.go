@@ -1,0 +1,170 @@
+package shared
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// SessionIdle is how long a session without an open request lives.
+	SessionIdle = 30 * time.Minute
+	// sessionYield is how long a session must have been idle to give way to a
+	// new one when the table is full: many clients never end their sessions.
+	sessionYield = 5 * time.Minute
+)
+
+// The reasons for which a request gets no session.
+var (
+	ErrSessionsFull = errors.New("too many sessions are open; end one or try again later")
+	ErrNoSession    = errors.New("session not found; it has ended, start a new one")
+	ErrNotOwner     = errors.New("this session belongs to another principal")
+)
+
+// Sessions are the open sessions of one server and who owns each of them. A
+// session belongs to the principal that opened it and answers to nobody else.
+type Sessions struct {
+	max int
+	now func() time.Time
+
+	mu   sync.Mutex
+	all  map[*Session]struct{} // those without an ID too
+	byID map[string]*Session
+}
+
+// A Session is one entry of Sessions.
+type Session struct {
+	table     *Sessions
+	principal string
+
+	// guarded by table.mu
+	id    string
+	end   func()
+	open  int // requests that use it now
+	last  time.Time
+	ended bool
+}
+
+// NewSessions returns a table with room for max sessions.
+func NewSessions(max int) *Sessions {
+	return &Sessions{max: max, now: time.Now, all: map[*Session]struct{}{}, byID: map[string]*Session{}}
+}
+
+// Reserve takes a place for a session that principal opens. The caller must
+// Leave it; a session that has no ID by then is forgotten.
+func (t *Sessions) Reserve(principal string) (*Session, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.all) >= t.max && !t.evict() {
+		return nil, ErrSessionsFull
+	}
+	s := &Session{table: t, principal: principal, open: 1, last: t.now()}
+	t.all[s] = struct{}{}
+	return s, nil
+}
+
+// Bind gives the session its ID. end is called at most once, when the table
+// ends the session; it must bring the session down.
+func (s *Session) Bind(id string, end func()) {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	if s.ended {
+		go end()
+		return
+	}
+	s.id, s.end = id, end
+	s.table.byID[id] = s
+}
+
+// Enter finds the session id for a request of principal. The caller must Leave.
+func (t *Sessions) Enter(id, principal string) (*Session, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byID[id]
+	if s == nil {
+		return nil, ErrNoSession
+	}
+	if s.principal != principal {
+		return nil, ErrNotOwner
+	}
+	s.open++
+	return s, nil
+}
+
+// Leave ends one request's use of the session.
+func (s *Session) Leave() {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	s.open--
+	s.last = s.table.now()
+	if s.id == "" {
+		s.forget()
+	}
+}
+
+// End forgets the session, which has ended by itself.
+func (s *Session) End() {
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
+	s.forget()
+}
+
+// Len is the number of open sessions.
+func (t *Sessions) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
+
+// EndIdle ends the sessions that no request has used for at least d; with 0
+// every session without an open request.
+func (t *Sessions) EndIdle(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.all {
+		if s.open == 0 && t.now().Sub(s.last) >= d {
+			s.drop()
+		}
+	}
+}
+
+// EndAll ends every session.
+func (t *Sessions) EndAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.all {
+		s.drop()
+	}
+}
+
+// evict ends the session that has been idle longest, if that is long enough.
+func (t *Sessions) evict() bool {
+	var oldest *Session
+	for s := range t.all {
+		if s.open == 0 && (oldest == nil || s.last.Before(oldest.last)) {
+			oldest = s
+		}
+	}
+	if oldest == nil || t.now().Sub(oldest.last) < sessionYield {
+		return false
+	}
+	oldest.drop()
+	return true
+}
+
+// drop forgets the session and brings it down. Ending may wait for a handler,
+// so it gets a goroutine of its own.
+func (s *Session) drop() {
+	if s.end != nil && !s.ended {
+		go s.end()
+	}
+	s.forget()
+}
+
+func (s *Session) forget() {
+	s.ended = true
+	delete(s.table.all, s)
+	if s.table.byID[s.id] == s {
+		delete(s.table.byID, s.id)
+	}
+}

@@ -1,0 +1,129 @@
+package shared
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A Setting is one environment variable and, unless it is a secret, the flag
+// of the same meaning. The same table makes the parser, the help text and the
+// documentation, so that they cannot disagree.
+type Setting struct {
+	Env      string             // such as MCP_BASE_PATH
+	Default  string             // used when neither the variable nor the flag is given; "" is none
+	Help     string             // one line
+	Required bool               // no default will do
+	Secret   bool               // no flag, and its value is never repeated in an error
+	Bool     bool               // the flag may stand alone
+	Set      func(string) error // stores the value, or says what is wrong with it
+}
+
+// Flag is the flag's name without the dash: MCP_BASE_PATH is base-path.
+func (s Setting) Flag() string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(s.Env, "MCP_"), "_", "-"))
+}
+
+// A Table is every setting of one subcommand.
+type Table struct {
+	Command  string // such as "sandboxd serve"
+	Intro    string // what the command does, for the help text
+	Settings []Setting
+}
+
+// Lookup reads one environment variable, as os.LookupEnv does.
+type Lookup func(name string) (value string, set bool)
+
+// Parse reads the environment and then the arguments, which win. It collects
+// every mistake instead of stopping at the first one. With -h in args the
+// error is flag.ErrHelp and nothing was set.
+func (t Table) Parse(args []string, env Lookup) (*Mistakes, error) {
+	m := &Mistakes{command: t.Command}
+	flags, err := t.parseFlags(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil, err
+	}
+	if err != nil {
+		m.Add("%v", err)
+	}
+	for _, s := range t.Settings {
+		s.apply(flags, env, m)
+	}
+	return m, nil
+}
+
+func (t Table) parseFlags(args []string) (map[string]string, error) {
+	values := map[string]string{}
+	fs := flag.NewFlagSet(t.Command, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	for _, s := range t.Settings {
+		store := func(v string) error { values[s.Env] = v; return nil }
+		switch {
+		case s.Secret:
+		case s.Bool:
+			fs.BoolFunc(s.Flag(), s.Help, store)
+		default:
+			fs.Func(s.Flag(), s.Help, store)
+		}
+	}
+	if err := fs.Parse(args); err != nil {
+		return values, err
+	}
+	if fs.NArg() > 0 {
+		return values, fmt.Errorf("unexpected argument %q: settings are flags or environment variables", fs.Arg(0))
+	}
+	return values, nil
+}
+
+// apply sets s from the flag, the variable or the default, in this order. A
+// variable that is set but empty is a mistake where the default is not empty
+// too: an empty value must never mean "off" or "everything".
+func (s Setting) apply(flags map[string]string, env Lookup, m *Mistakes) {
+	name, value := "-"+s.Flag(), ""
+	v, given := flags[s.Env]
+	if value = v; !given {
+		name = s.Env
+		if value, given = env(s.Env); given && value == "" && (s.Default != "" || s.Required) {
+			m.Add("%s is set but empty: give it a value or unset it", name)
+			return
+		}
+	}
+	if !given || value == "" {
+		value = s.Default
+	}
+	if value == "" {
+		if s.Required {
+			m.Add("%s is required (%s)", s.Env, s.Help)
+		}
+		return
+	}
+	if err := s.Set(value); err != nil && s.Secret {
+		m.Add("%s: %v", name, err)
+	} else if err != nil {
+		m.Add("%s %q: %v", name, value, err)
+	}
+}
+
+// Usage writes the help text: every setting with variable, flag, default.
+func (t Table) Usage(w io.Writer) {
+	fmt.Fprintf(w, "Usage: %s [flags]\n\n%s\n\nSettings (environment variable, flag, default):\n", t.Command, t.Intro)
+	for _, s := range t.Settings {
+		name := "-" + s.Flag()
+		if s.Secret {
+			name = "(no flag: it would be visible to every process)"
+		}
+		fmt.Fprintf(w, "\n  %s  %s  %s\n      %s\n", s.Env, name, s.defaultText(), s.Help)
+	}
+}
+
+func (s Setting) defaultText() string {
+	switch {
+	case s.Required:
+		return "[required]"
+	case s.Default == "":
+		return "[none]"
+	}
+	return "[" + s.Default + "]"
+}
