@@ -1,0 +1,48 @@
+# Sallyport. `make` alone says what there is.
+
+WORKSPACE ?= workspace
+PREFIX    ?= /usr/local
+COMPOSE   ?= docker compose
+
+.DEFAULT_GOAL := help
+.PHONY: help run up down env test e2e soak lint bench install bin/sandboxd
+
+help: ## Say what there is
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: bin/sandboxd ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
+	@bin/sandboxd local -workspace "$(WORKSPACE)"
+
+up: env ## Start the whole stack with Docker Compose: Traefik, the plugin, sandboxd
+	@$(COMPOSE) up --detach --build --wait
+	@sh deploy/env.sh -show
+
+down: ## Stop the stack
+	@$(COMPOSE) down
+
+env: ## Write .env and the tokens for the stack, once; never over what is there
+	@WORKSPACE="$(WORKSPACE)" sh deploy/env.sh
+
+test: ## Everything that this machine can run, harmless to it
+	@cd e2e && go run ./cmd/gates
+
+e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
+	@cd e2e && go run ./cmd/gates -only e2e
+
+soak: ## The long figures: hours of load, thousands of sessions
+	@cd e2e && SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...
+
+lint: ## gofmt, vet, staticcheck
+	@cd e2e && go run ./cmd/gates -only gofmt,vet,staticcheck
+
+bench: ## Figures, reported and never asserted: beside the alternative, in one run
+	@cd e2e && SALLYPORT_BENCH=true go test -count=1 -timeout 30m -v -run Bench ./...
+
+install: bin/sandboxd ## Install sandboxd into PREFIX/bin (/usr/local)
+	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"
+
+# 0755 whatever the umask: started as root, sandboxd becomes another user and
+# then starts itself again for each command.
+bin/sandboxd:
+	@CGO_ENABLED=0 go build -mod=vendor -trimpath -o $@ ./sandboxd
+	@chmod 0755 bin $@

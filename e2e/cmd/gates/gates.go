@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// gate is one thing that must hold before a change lands.
+type gate struct {
+	name string
+	run  func() count
+}
+
+// gates returns them in the order in which they fail fastest.
+func gates(root string) []gate {
+	e2e := filepath.Join(root, "e2e")
+	return []gate{
+		{"gofmt", check(func() error { return gofmt(root) })},
+		{"vet", check(func() error {
+			return errors.Join(quiet(root, "go", "vet", "./..."), quiet(e2e, "go", "vet", "./..."))
+		})},
+		{"staticcheck", check(func() error { return staticcheck(root, e2e) })},
+		{"unit", func() count { return unit(root) }},
+		{"unprivileged", func() count { return unprivileged(root) }},
+		{"e2e", func() count { return goTest(e2e, "-count=1", "-p=2", "-timeout=30m", "./...") }},
+	}
+}
+
+// check makes a gate's run of something that holds or does not.
+func check(holds func() error) func() count {
+	return func() count {
+		if err := holds(); err != nil {
+			fmt.Println(err)
+			return count{failed: 1}
+		}
+		return count{passed: 1}
+	}
+}
+
+// quiet runs a command and returns its output as the error.
+func quiet(dir, name string, args ...string) error {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func gofmt(root string) error {
+	cmd := exec.Command("git", "ls-files", "-z", "--", "*.go", ":!vendor")
+	cmd.Dir = root
+	names, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("git ls-files: %w", err)
+	}
+	fmtCmd := exec.Command("gofmt", append([]string{"-l"}, strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00")...)...)
+	fmtCmd.Dir = root
+	out, err := fmtCmd.CombinedOutput()
+	if err == nil && len(bytes.TrimSpace(out)) > 0 {
+		err = errors.New("not formatted")
+	}
+	if err != nil {
+		return fmt.Errorf("gofmt: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// staticcheck runs the version that e2e/go.mod pins, on both modules.
+func staticcheck(modules ...string) error {
+	find := exec.Command("go", "tool", "-n", "staticcheck")
+	find.Dir = modules[len(modules)-1]
+	bin, err := find.Output()
+	if err != nil {
+		return fmt.Errorf("go tool -n staticcheck: %w", err)
+	}
+	for _, dir := range modules {
+		err = errors.Join(err, quiet(dir, strings.TrimSpace(string(bin)), "./..."))
+	}
+	return err
+}
+
+// unit runs the root module's tests, with the race detector where there is a C
+// compiler.
+func unit(root string) count {
+	args := []string{"-race", "-count=1", "-timeout=20m", "./..."}
+	if quiet(root, "cc", "--version") == nil || quiet(root, "gcc", "--version") == nil {
+		return goTest(root, args...)
+	}
+	fmt.Println("SKIPPED: the race detector needs a C compiler; testing without it")
+	n := goTest(root, args[1:]...)
+	n.skipped++
+	return n
+}
+
+// unprivileged runs the kernel's tests once more as a user without any right:
+// what root may do must not be what makes them pass.
+func unprivileged(root string) count {
+	if os.Geteuid() != 0 {
+		return count{} // the unit gate was already that
+	}
+	return goTestAs(root, "64321", "./sandboxd/jail/...")
+}

@@ -1,0 +1,70 @@
+// Command gates runs the repository's gates one after the other, says how long
+// each took, and ends with the sum of all tests in one line.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/e2e/tools"
+)
+
+func main() {
+	only := flag.String("only", "", "comma-separated names of gates; default: all")
+	flag.Parse()
+	root, err := tools.Root()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	chosen, err := choose(gates(root), *only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	start := time.Now()
+	var sum count
+	for _, g := range chosen {
+		fmt.Printf("=== gate %s\n", g.name)
+		began := time.Now()
+		n := g.run()
+		fmt.Printf("--- gate %-11s %5.1f min: %s\n", g.name, time.Since(began).Minutes(), n)
+		sum.add(n)
+	}
+	fmt.Printf("all gates: %.1f min\n%s\n", time.Since(start).Minutes(), sum)
+	if sum.failed > 0 || os.Getenv("CI") == "true" && sum.skipped > 0 {
+		os.Exit(1)
+	}
+}
+
+func choose(all []gate, only string) ([]gate, error) {
+	if only == "" {
+		return all, nil
+	}
+	var chosen []gate
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(all, func(g gate) bool { return g.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no gate is called %q", name)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// count sums the results of tests; a gate that is not a test counts as one.
+type count struct{ passed, failed, skipped int }
+
+func (c *count) add(n count) {
+	c.passed += n.passed
+	c.failed += n.failed
+	c.skipped += n.skipped
+}
+
+func (c count) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}

@@ -1,0 +1,80 @@
+package rig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Chain is Traefik with the committed traefik-dynamic.yml, the plugin and a
+// sandbox behind it.
+type Chain struct {
+	*Traefik
+	Sandbox *Sandboxd
+	Base    string // https://127.0.0.1:port/mcp-sandbox, what a client is given
+	Token   string // the client's token
+	Files   Files  // where the configuration's files lie in this test
+}
+
+// ChainOptions says how a chain starts.
+type ChainOptions struct {
+	FastProxy bool
+	Sandboxd  SandboxdOptions
+	Edit      func(yaml string) string // changes the dynamic configuration before the start
+	Args      []string                 // further static configuration of Traefik
+}
+
+// StartChain starts a sandbox and a Traefik that serves it at Base.
+func StartChain(t testing.TB, o ChainOptions) *Chain {
+	t.Helper()
+	o.Sandboxd.Env = append([]string{"MCP_REQUIRE_EDGE=true"}, o.Sandboxd.Env...)
+	c := &Chain{Sandbox: StartSandboxd(t, o.Sandboxd)}
+	var file string
+	c.Token, file = NewToken(t)
+	c.Files = Files{EdgeDir: filepath.Dir(file), SandboxToken: c.Sandbox.TokenFile, SandboxAddr: c.Sandbox.Addr}
+	if err := os.Rename(file, filepath.Join(c.Files.EdgeDir, "client-token")); err != nil {
+		t.Fatal(err)
+	}
+	yaml := c.Files.Dynamic(t)
+	if o.Edit != nil {
+		yaml = o.Edit(yaml)
+	}
+	c.Traefik = StartTraefik(t, TraefikOptions{Dynamic: yaml, FastProxy: o.FastProxy, Args: o.Args})
+	c.Base = c.WebSecure + "/mcp-sandbox"
+	return c
+}
+
+// Files says where the things lie that traefik-dynamic.yml names by fixed paths
+// and ports. What is empty gets a stand-in.
+type Files struct {
+	EdgeDir                string // the folder of client-token
+	SandboxToken, HubToken string // backend token files
+	SandboxAddr, HubAddr   string // host:port
+}
+
+// Dynamic returns the committed traefik-dynamic.yml with these places.
+func (f Files) Dynamic(t testing.TB) string {
+	t.Helper()
+	if f.HubToken == "" {
+		_, f.HubToken = NewToken(t)
+	}
+	if f.SandboxToken == "" {
+		_, f.SandboxToken = NewToken(t)
+	}
+	if f.HubAddr == "" {
+		f.HubAddr = "127.0.0.1:9" // discard: nobody listens
+	}
+	if f.SandboxAddr == "" {
+		f.SandboxAddr = "127.0.0.1:9"
+	}
+	data, err := os.ReadFile(filepath.Join(Root(t), "traefik-dynamic.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(
+		"127.0.0.1:18080", f.SandboxAddr, "127.0.0.1:18081", f.HubAddr,
+		"/run/secrets/edge", f.EdgeDir,
+		"/run/secrets/sandbox-token", f.SandboxToken, "/run/secrets/hub-token", f.HubToken,
+	).Replace(string(data))
+}

@@ -1,0 +1,136 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/e2e/tools"
+)
+
+// TraefikOptions says how Traefik starts.
+type TraefikOptions struct {
+	Dynamic   string   // the dynamic configuration, YAML
+	FastProxy bool     // experimental.fastProxy instead of httputil
+	NoPlugin  bool     // leave the plugin out of the static configuration
+	Plugin    string   // folder to load the plugin from; default: this checkout
+	Args      []string // further static configuration, as flags
+}
+
+// Traefik is a running Traefik. Its entry points are web (clear), websecure
+// (TLS with a self-signed certificate) and traefik (API).
+type Traefik struct {
+	*Process
+	Web, WebSecure, API string // base URLs without a trailing slash
+	dynamic             string
+	generation          atomic.Int64
+}
+
+// PluginModule is the plugin's module path, PluginAlias its name in middlewares.
+const (
+	PluginModule = "github.com/sallyport-dev/sallyport"
+	PluginAlias  = "sallyport"
+)
+
+// StartTraefik starts Traefik and returns once the dynamic configuration is
+// served on both entry points.
+func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
+	t.Helper()
+	bin, err := tools.Traefik()
+	Need(t, err, "Traefik (PATH, TRAEFIK_BIN or the Go module proxy)")
+	dir := t.TempDir()
+	web, secure, api := FreeAddr(t), FreeAddr(t), FreeAddr(t)
+	tr := &Traefik{
+		Web: "http://" + web, WebSecure: "https://" + secure, API: "http://" + api,
+		dynamic: filepath.Join(dir, "dynamic"),
+	}
+	args := []string{
+		"--global.checknewversion=false", "--global.sendanonymoususage=false",
+		"--log.level=DEBUG", "--log.nocolor=true", "--accesslog=true", "--api.insecure=true",
+		"--entrypoints.web.address=" + web, "--entrypoints.websecure.address=" + secure,
+		"--entrypoints.traefik.address=" + api,
+		"--providers.file.directory=" + tr.dynamic,
+	}
+	if o.FastProxy {
+		args = append(args, "--experimental.fastproxy=true")
+	}
+	if !o.NoPlugin {
+		args = append(args, "--experimental.localplugins."+PluginAlias+".modulename="+PluginModule)
+		linkPlugin(t, dir, o.Plugin)
+	}
+	tr.write(t, o.Dynamic)
+	cmd := exec.Command(bin, append(args, o.Args...)...)
+	cmd.Dir = dir
+	tr.Process = Start(t, cmd)
+	tr.waitLoaded(t)
+	return tr
+}
+
+// linkPlugin puts the plugin where Traefik looks for local ones.
+func linkPlugin(t testing.TB, dir, source string) {
+	t.Helper()
+	if source == "" {
+		source = Root(t)
+	}
+	link := filepath.Join(dir, "plugins-local", "src", filepath.FromSlash(PluginModule))
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(source, link); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SetDynamic replaces the dynamic configuration and returns once it is served.
+func (tr *Traefik) SetDynamic(t testing.TB, yaml string) {
+	t.Helper()
+	tr.write(t, yaml)
+	tr.waitLoaded(t)
+}
+
+// write writes the configuration with a route of the rig's own, by which
+// waitLoaded sees that it is in force. Traefik loads the folder as one.
+func (tr *Traefik) write(t testing.TB, yaml string) {
+	t.Helper()
+	generation := tr.generation.Add(1)
+	mark := fmt.Sprintf(`http:
+  routers:
+    rig-web: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [web], service: noop@internal}
+    rig-websecure: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [websecure], service: noop@internal, tls: {}}
+`, generation)
+	if err := os.MkdirAll(tr.dynamic, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"dynamic.yml": yaml, "mark.yml": mark} {
+		tmp := filepath.Join(filepath.Dir(tr.dynamic), name)
+		if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(tmp, filepath.Join(tr.dynamic, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (tr *Traefik) waitLoaded(t testing.TB) {
+	t.Helper()
+	mark := fmt.Sprintf("/rig-%d", tr.generation.Load())
+	Until(t, "Traefik to serve its configuration", func() bool {
+		return Status(tr.Web+mark) == 418 && Status(tr.WebSecure+mark) == 418
+	}, tr.Process)
+}
+
+// Errors returns the lines that Traefik logged as errors.
+func (tr *Traefik) Errors() []string {
+	var lines []string
+	for line := range strings.Lines(tr.Log.String()) {
+		if strings.Contains(line, " ERR ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
