@@ -1,13 +1,18 @@
 // Package jail starts every program that sandboxd runs, and ends it. It is the
 // only package that starts processes and the only one that imports unsafe.
+//
+// A process that builds a Jail has one reaper for all its children: nothing
+// else in it may wait for a child, os/exec included.
 package jail
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mode says how strongly commands are held.
@@ -40,12 +45,14 @@ type Config struct {
 
 // Command is one program to run. The zero Timeout means none.
 type Command struct {
-	Args           []string  // Args[0] is the absolute path of the program
-	Env            []string  // the whole environment
-	Dir            *os.File  // working directory, opened through an os.Root
-	Stdin          *os.File  // nil is /dev/null
-	Stdout, Stderr io.Writer // each called from one goroutine; the caller bounds what it keeps
-	Timeout        time.Duration
+	Args   []string // Args[0] is the absolute path of the program
+	Env    []string // the whole environment
+	Dir    *os.File // working directory, opened through an os.Root
+	Stdin  *os.File // nil is /dev/null
+	Stdout io.Writer
+	Stderr io.Writer // each called from one goroutine; must not block; the caller bounds what it keeps
+	// Timeout ends the command; it counts from Start.
+	Timeout time.Duration
 }
 
 // Result is how a command ended.
@@ -60,18 +67,24 @@ type Result struct {
 }
 
 // Jail runs commands under one policy.
-type Jail struct{ cfg Config }
-
-// Process is a started command.
-type Process struct{}
+type Jail struct {
+	cfg     Config
+	mu      sync.Mutex
+	closed  bool
+	running map[*Process]bool
+}
 
 // New builds the jail and walks into each of its walls once. A wall that gives
 // is an error that names the missing piece and the downgrade.
-func New(cfg Config) (*Jail, error) { return &Jail{cfg}, nil }
-
-// Start starts c. When ctx ends, everything that c started is killed.
-func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
-	return nil, errors.New("jail: not built yet")
+func New(cfg Config) (*Jail, error) {
+	if err := children.start(); err != nil {
+		return nil, err
+	}
+	// Memory and environment of this process hold the token: not for children.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, err
+	}
+	return &Jail{cfg: cfg, running: map[*Process]bool{}}, nil
 }
 
 // Run starts c and waits for its end.
@@ -85,34 +98,41 @@ func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
 
 // Notices are the lines about this jail that the start-up, doctor and every
 // result must say aloud, such as that the jail is downgraded.
-func (j *Jail) Notices() []string { return nil }
-
-// Close kills what still runs and waits for it.
-func (j *Jail) Close() error { return nil }
-
-// Wait blocks until the command and everything it started are gone.
-func (p *Process) Wait() Result { return Result{} }
-
-// Kill ends the command now. Wait still returns its Result.
-func (p *Process) Kill() {}
-
-// Workspace is a workspace directory and the identity that commands get.
-type Workspace struct {
-	Path     string   // what commands see
-	UID, GID int      // the owner, never 0
-	Notices  []string // what was changed, to be said at start
+func (j *Jail) Notices() []string {
+	return []string{"MCP_JAIL=group: commands are only a process group. Nothing but the account keeps them from this server's token, " +
+		"from other files and processes of the account and from the network, and what leaves the group outlives its command."}
 }
 
-// Prepare looks at dir before anything else is opened. As root it may give the
-// directory itself to 64321, and where the owner cannot enter an ancestor it
-// takes a private mount namespace and executes the program again, in which
-// case it does not return.
-func Prepare(dir string) (Workspace, error) { return Workspace{Path: dir}, nil }
+// Close kills what still runs and waits for it. Start fails afterwards.
+func (j *Jail) Close() error {
+	j.mu.Lock()
+	j.closed = true
+	var left []*Process
+	for p := range j.running {
+		left = append(left, p)
+	}
+	j.mu.Unlock()
+	for _, p := range left {
+		p.Kill()
+		p.Wait()
+	}
+	return nil
+}
 
-// DropRoot gives up root for the workspace's owner. Without root it does
-// nothing.
-func (w Workspace) DropRoot() error { return nil }
+func (j *Jail) add(p *Process) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		j.running[p] = true
+	}
+	return !j.closed
+}
 
-// StubMain must be the first call of main. In a re-executed stub it does not
-// return.
-func StubMain() {}
+func (j *Jail) remove(p *Process) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.running, p)
+}
+
+// steps are what the stub does before it becomes the command.
+func (j *Jail) steps() string { return "no_new_privs limit=4:0 limit=7:1024" }

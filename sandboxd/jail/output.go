@@ -1,0 +1,60 @@
+package jail
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// drainBound is how long output may stay open once everything has been killed.
+const drainBound = 500 * time.Millisecond
+
+// output copies what a command writes.
+type output struct {
+	reads []*os.File
+	copy  sync.WaitGroup
+	held  atomic.Bool
+}
+
+// pipe returns the end for the child: a pipe into w, or /dev/null. Only our
+// end is non-blocking, which is a property of each end.
+func (o *output) pipe(w io.Writer) (*os.File, error) {
+	if w == nil {
+		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, err
+	}
+	unix.SetNonblock(fds[0], true)
+	r := os.NewFile(uintptr(fds[0]), "output")
+	o.reads = append(o.reads, r)
+	o.copy.Go(func() {
+		if _, err := io.Copy(w, r); os.IsTimeout(err) {
+			o.held.Store(true)
+		}
+		io.Copy(io.Discard, r) // a writer that fails must not block the command
+	})
+	return os.NewFile(uintptr(fds[1]), "command"), nil
+}
+
+// drain waits for the rest of the output, at most until the bound. It reports
+// whether somebody still held an end open then.
+func (o *output) drain() bool {
+	for _, r := range o.reads {
+		r.SetReadDeadline(time.Now().Add(drainBound))
+	}
+	o.copy.Wait()
+	o.close()
+	return o.held.Load()
+}
+
+func (o *output) close() {
+	for _, r := range o.reads {
+		r.Close()
+	}
+}

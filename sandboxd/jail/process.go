@@ -1,0 +1,102 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a started command.
+type Process struct {
+	jail   *Jail
+	pid    int
+	exited <-chan syscall.WaitStatus
+	out    output
+	kill   context.CancelFunc
+	killed context.Context
+	done   chan struct{}
+	result Result
+}
+
+// Start starts c. It returns when the command's program runs, or with the
+// reason why it does not. When ctx ends, everything that c started is killed.
+func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
+	if len(c.Args) == 0 || !filepath.IsAbs(c.Args[0]) {
+		return nil, fmt.Errorf("jail: the program must be an absolute path: %q", c.Args)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p := &Process{jail: j, done: make(chan struct{})}
+	p.killed, p.kill = context.WithCancel(context.Background())
+	if !j.add(p) {
+		return nil, errors.New("jail: closed")
+	}
+	started := make(chan error)
+	go p.hold(ctx, c, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("jail: %w", err)
+	}
+	return p, nil
+}
+
+// Wait blocks until the command and everything it started are gone.
+func (p *Process) Wait() Result {
+	<-p.done
+	return p.result
+}
+
+// Kill ends the command now. Wait still returns its Result.
+func (p *Process) Kill() { p.kill() }
+
+// hold owns a command from its start to its end, on a thread of its own. The
+// thread is never unlocked: it carries the command's outer domain, so it dies
+// with the goroutine.
+func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
+	runtime.LockOSThread()
+	defer close(p.done)
+	defer p.jail.remove(p)
+	defer p.kill()
+	begin := time.Now()
+	err := p.launch(c)
+	if err != nil {
+		p.out.drain()
+		started <- err
+		return
+	}
+	started <- nil
+	status := p.await(ctx, c.Timeout)
+	p.result.OutputHeld = p.out.drain()
+	p.result.Duration = time.Since(begin)
+	p.result.ExitCode = status.ExitStatus()
+	if status.Signaled() {
+		p.result.Signal = unix.SignalName(status.Signal())
+	}
+}
+
+// await returns when the command's program is gone, for whatever reason.
+func (p *Process) await(ctx context.Context, timeout time.Duration) syscall.WaitStatus {
+	var timer <-chan time.Time
+	if timeout > 0 {
+		t := time.NewTimer(timeout)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case status := <-p.exited:
+		return status
+	case <-timer:
+		p.result.TimedOut = true
+	case <-ctx.Done():
+		p.result.Canceled = true
+	case <-p.killed.Done():
+	}
+	children.kill(p.pid)
+	return <-p.exited
+}

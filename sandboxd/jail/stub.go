@@ -1,0 +1,88 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// stubName is what the re-executed program is called. Whoever else calls it so
+// gets a process that restricts itself and becomes the program it names.
+const stubName = "sallyport-jail-stub"
+
+// The descriptors of a stub. The kernel closes them all at its exec.
+const (
+	statusFD = 3 + iota
+	dirFD
+	rulesFD
+	filterFD
+	stubFDs
+)
+
+// A walk through init happens on the main thread. Locking it here keeps the
+// main goroutine there, so that no command is ever started from the main
+// thread: its domain would be the one that /proc/PID of the server shows.
+func init() { runtime.LockOSThread() }
+
+// StubMain must be the first call of main, and of TestMain where a test starts
+// commands. In a re-executed stub it enters the walls that its arguments name,
+// becomes the command and does not return; elsewhere it does nothing.
+func StubMain() {
+	if len(os.Args) == 0 || os.Args[0] != stubName {
+		return
+	}
+	err := stub(os.Args[1:])
+	status := os.NewFile(statusFD, "status")
+	fmt.Fprint(status, err)
+	os.Exit(126)
+}
+
+// stub takes the steps in its first argument, in order, then becomes the
+// program in the rest. Restrictions are the calling thread's, which is locked.
+func stub(args []string) error {
+	if len(args) < 2 {
+		return fmt.Errorf("stub: nothing to run")
+	}
+	if err := unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close_range: %w", err)
+	}
+	for _, step := range strings.Fields(args[0]) {
+		name, value, _ := strings.Cut(step, "=")
+		if err := enter(name, value); err != nil {
+			return fmt.Errorf("%s: %w", step, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", args[1], syscall.Exec(args[1], args[1:], os.Environ()))
+}
+
+func enter(name, value string) error {
+	switch name {
+	case "chdir":
+		return unix.Fchdir(dirFD)
+	case "no_new_privs":
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	case "limit":
+		return setLimit(value)
+	}
+	return fmt.Errorf("unknown step")
+}
+
+// setLimit takes "resource:value". syscall.Setrlimit is the one that keeps Go
+// from restoring the old descriptor limit at exec.
+func setLimit(value string) error {
+	res, num, _ := strings.Cut(value, ":")
+	r, err := strconv.Atoi(res)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(num, 10, 64)
+	if err != nil {
+		return err
+	}
+	return syscall.Setrlimit(r, &syscall.Rlimit{Cur: n, Max: n})
+}

@@ -1,0 +1,104 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fallbackID is the uid and gid of commands where root owns the workspace: a
+// number that no distribution gives out.
+const fallbackID = 64321
+
+// Workspace is a workspace directory and the identity that commands get.
+type Workspace struct {
+	Path     string   // what commands see
+	UID, GID int      // the owner, never 0 when started as root
+	Notices  []string // what was changed, to be said at start
+}
+
+// Prepare looks at dir before anything else is opened. As root it may give the
+// directory itself to 64321, and where the owner cannot enter an ancestor it
+// takes a private mount namespace and executes the program again, in which
+// case it does not return.
+func Prepare(dir string) (Workspace, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return Workspace{}, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return Workspace{}, fmt.Errorf("workspace: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Workspace{}, fmt.Errorf("workspace: %w", err)
+	}
+	if !info.IsDir() || path == "/" {
+		return Workspace{}, fmt.Errorf("workspace %s: must be a directory other than /", path)
+	}
+	ws := Workspace{Path: path, UID: os.Getuid(), GID: os.Getgid()}
+	if os.Geteuid() != 0 {
+		return ws, nil
+	}
+	return ws.forRoot(info.Sys().(*syscall.Stat_t))
+}
+
+// forRoot finds the identity that root gives itself up for.
+func (w Workspace) forRoot(stat *syscall.Stat_t) (Workspace, error) {
+	w.UID, w.GID = int(stat.Uid), int(stat.Gid)
+	if w.GID == 0 {
+		w.GID = fallbackID
+	}
+	if w.UID == 0 {
+		w.UID = fallbackID
+		if err := os.Chown(w.Path, w.UID, w.GID); err != nil {
+			return w, fmt.Errorf("workspace %s belongs to root and cannot be given to uid %d: %w; "+
+				"start as another user (--user UID:GID) or chown it yourself", w.Path, w.UID, err)
+		}
+		w.Notices = append(w.Notices, fmt.Sprintf("workspace %s belonged to root: the directory itself (not its contents) now belongs to %d:%d", w.Path, w.UID, w.GID))
+	}
+	w.Notices = append(w.Notices, fmt.Sprintf("started as root: continuing as %d:%d", w.UID, w.GID))
+	return w, nil
+}
+
+// DropRoot gives up root for the workspace's owner, and tries to regain it:
+// success is an error. Without root it does nothing.
+func (w Workspace) DropRoot() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if w.UID == 0 || w.GID == 0 {
+		return fmt.Errorf("drop root: the workspace has no owner but root")
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("setgroups: %w", err)
+	}
+	if err := syscall.Setresgid(w.GID, w.GID, w.GID); err != nil {
+		return fmt.Errorf("setresgid %d: %w", w.GID, err)
+	}
+	if err := syscall.Setresuid(w.UID, w.UID, w.UID); err != nil {
+		return fmt.Errorf("setresuid %d: %w", w.UID, err)
+	}
+	return w.regain()
+}
+
+// regain tries every way back.
+func (w Workspace) regain() error {
+	if syscall.Setuid(0) == nil || syscall.Setgid(0) == nil || syscall.Setgroups([]int{0}) == nil {
+		return fmt.Errorf("drop root: root could be regained")
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		return fmt.Errorf("capget: %w", err)
+	}
+	for _, c := range caps {
+		if c.Effective|c.Permitted != 0 {
+			return fmt.Errorf("drop root: capabilities are left (%#x)", c.Permitted)
+		}
+	}
+	return nil
+}
