@@ -16,6 +16,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 // Usage is the help text of the command.
@@ -153,7 +155,7 @@ func (c command) read(names []string) (string, error) {
 	if len(names) == 0 || names[0] == "-" {
 		return read(c.stdin)
 	}
-	return Load(names[0])
+	return shared.ReadToken(names[0])
 }
 
 func (c command) usage(format string, args ...any) int {

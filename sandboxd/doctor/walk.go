@@ -1,0 +1,196 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// walk is one run of doctor.
+type walk struct {
+	ctx     context.Context
+	opt     options
+	base    *url.URL // scheme, host and prefix, no slash at the end
+	backend *url.URL // where sandboxd itself answers, without a path
+	http    *http.Client
+	token   string
+	lines   []Line
+	skipped []string
+	say     func(Line) // prints a line when it is known; nil waits for the end
+}
+
+const (
+	runAddress = "http://127.0.0.1:18080" // make run, and the backend of make up
+	upAddress  = "https://127.0.0.1:8443" // make up
+	inAddress  = "http://127.0.0.1:8000"  // inside the container
+	prefix     = "/mcp-sandbox"           // the default of pathPrefix and MCP_BASE_PATH
+	clientFile = ".sallyport/edge/client-token"
+)
+
+func newWalk(ctx context.Context, opt options) *walk {
+	w := &walk{ctx: ctx, opt: opt, base: opt.url}
+	w.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy:             http.ProxyFromEnvironment,
+			TLSClientConfig:   &tls.Config{},
+			ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	backend := opt.backend
+	if backend == "" {
+		backend = runAddress
+		if opt.inside {
+			backend = inAddress
+		}
+	}
+	w.backend, _ = url.Parse(backend)
+	if w.base == nil {
+		w.base = w.nearest()
+	}
+	if opt.insecure || loopback(w.base) {
+		w.http.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
+	}
+	return w
+}
+
+// nearest picks what this machine serves: the address where the plugin answers.
+// No token is sent to find out.
+func (w *walk) nearest() *url.URL {
+	first := w.backend.JoinPath(prefix)
+	if w.opt.inside {
+		return first
+	}
+	second, _ := url.Parse(upAddress + prefix)
+	for _, u := range []*url.URL{first, second} {
+		probe := &walk{ctx: w.ctx, opt: w.opt, base: u, http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+		if probe.edgeAnswers() {
+			return u
+		}
+	}
+	if c, err := net.DialTimeout("tcp", second.Host, time.Second); err == nil {
+		c.Close()
+		return second
+	}
+	return first
+}
+
+func (w *walk) run() {
+	w.machine()
+	w.tokenFile()
+	w.containers()
+	w.health()
+	if !w.edge() {
+		w.unseen("stream", "the edge has to answer first")
+		return
+	}
+	w.metadata()
+	switch {
+	case w.token == "":
+		w.unseen("stream", "no token")
+	case w.stream():
+		w.talk()
+	}
+	w.traefik()
+	w.funnel()
+	switch {
+	case w.opt.idle == 0:
+		w.unseen("idle", "-idle 6m waits on a quiet stream")
+	case w.token != "":
+		w.quiet()
+	}
+}
+
+// tokenFile reads the token, after a look at who else can.
+func (w *walk) tokenFile() {
+	name := w.opt.tokenFile
+	if name == "" {
+		name = clientFile
+		if w.opt.inside {
+			name = os.Getenv("MCP_AUTH_TOKEN_FILE")
+		}
+	}
+	if os.Getenv("MCP_AUTH_TOKEN") != "" {
+		w.found("token", "token-in-environment", "MCP_AUTH_TOKEN is set here")
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		w.found("token", "token-missing", "%v", err)
+		return
+	}
+	secret, err := shared.ReadToken(name)
+	if err != nil {
+		w.found("token", "token-missing", "%v", err)
+		return
+	}
+	w.token = secret
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		w.found("token", "token-readable", "%s has mode %04o", name, mode)
+		return
+	}
+	w.ok("token", "%s, mode %04o, %d characters", name, info.Mode().Perm(), len(secret))
+}
+
+// reply is the answer to one request, with the start of its body.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	took   time.Duration
+}
+
+// ask sends one request without following redirects. The token goes along only
+// when asked for, and only to the origin of base.
+func (w *walk) ask(method string, u *url.URL, auth bool) (reply, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.opt.wait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+	if err != nil {
+		return reply{}, err
+	}
+	if auth {
+		w.authorize(req)
+	}
+	if u.Path == w.base.Path+"/sse" {
+		req.Header.Set("Accept", "text/event-stream")
+	}
+	start := time.Now()
+	res, err := w.http.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer res.Body.Close()
+	r := reply{status: res.StatusCode, header: res.Header, took: time.Since(start).Round(100 * time.Microsecond)}
+	if res.Header.Get("Content-Type") != "text/event-stream" { // which would not end
+		raw, _ := io.ReadAll(io.LimitReader(res.Body, 512))
+		r.body = string(raw)
+	}
+	return r, nil
+}
+
+func (w *walk) authorize(req *http.Request) {
+	if req.URL.Scheme != w.base.Scheme || req.URL.Host != w.base.Host {
+		return
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	if w.opt.inside { // the backend's token makes doctor the edge
+		req.Header.Set("X-Sallyport-Principal", "token:doctor")
+		req.Header.Set("X-Sallyport-Tools", "*")
+	}
+}
+
+func loopback(u *url.URL) bool {
+	if u.Hostname() == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return err == nil && a.IsLoopback()
+}
