@@ -1,1 +1,116 @@
+// Package spec reads mcp.json and says what each entry of it may do. The hub
+// and the policy proxy share it, so both see the same servers; sandboxd plan
+// prints what Container derives. It starts nothing and reads no file.
+//
+// # The protocol between hub and proxy
+//
+// The proxy listens on a unix socket and serves one peer uid. A connection is
+// a dialogue of lines: the hub writes a [Request] as one line of JSON (at most
+// [MaxLine] bytes), the proxy answers with a [Reply] as one line. The first
+// request must be [VerbPolicy] with the hub's [Version]; anything else, an
+// unknown key, a duplicate key or a longer line is refused and ends the
+// connection. Requests on one connection are answered in order.
+//
+//	policy  handshake: Policy in the reply names version, instance and servers
+//	ensure  create a fresh, not yet started container of Server; the entry's
+//	        Hash must be the proxy's own (else [CodeStale]: one of the two has
+//	        not yet seen an edit, try again in a few seconds) and Env must hold
+//	        exactly the entry's env keys
+//	attach  attach to the container that this connection ensured and start it;
+//	        after the reply the connection is a stream (see below)
+//	stop    stop and remove the container of Server, whoever ensured it; also
+//	        for a server that has left the configuration
+//	status  States in the reply: the containers of this instance
+//
+// After attach's reply, what the hub writes is the server's stdin, byte for
+// byte; shutting down the writing half closes that stdin. What the proxy
+// writes are frames ([ReadFrame], [WriteFrame]): stdout, stderr, and at last
+// one [FrameEnd] whose payload is an [End]. A connection owns the container
+// that it ensured: when it closes, the container is stopped and removed. One
+// container per server: while another connection holds it, ensure answers
+// [CodeBusy].
+//
+// A Docker daemon on the other end answers "HTTP/1.1 400": a hub that reads
+// "HTTP/" instead of "{" has been given docker.sock itself and must refuse it.
 package spec
+
+// The types of an entry.
+const (
+	Docker = "docker"
+	Unix   = "unix"
+	TCP    = "tcp"
+	Stdio  = "stdio"
+	HTTP   = "http"
+	SSE    = "sse"
+)
+
+// Config is a parsed mcp.json. A name is either in Servers or in Broken.
+type Config struct {
+	Servers map[string]*Entry
+	Broken  map[string]error // all mistakes of one entry, as Mistakes
+}
+
+// Entry is one server of mcp.json. Variables are not expanded: see Expand.
+type Entry struct {
+	Name string
+	Type string
+	// Hash is the hex SHA-256 of the entry as written, whatever the order and
+	// spacing of its keys.
+	Hash string
+	// Hub is false where the entry is not to appear in the aggregate.
+	Hub       bool
+	KeepAlive bool
+	// IdleMinutes until the server is put to sleep; 0: the hub's setting.
+	IdleMinutes float64
+	// TimeoutMS bounds one call, in milliseconds; 0: the hub's setting.
+	TimeoutMS int64
+
+	Command string   // stdio
+	Args    []string // stdio
+	// Env of a docker or stdio entry.
+	Env     map[string]string
+	Socket  string            // unix
+	Host    string            // tcp
+	Port    int               // tcp
+	URL     string            // http, sse
+	Headers map[string]string // http, sse
+
+	Container DockerOptions // docker
+
+	// Warnings are for the log and for the server's state.
+	Warnings []string
+}
+
+// DockerOptions are the fields that only a docker entry has.
+type DockerOptions struct {
+	Image       string
+	Pull        string // "never" or "missing"
+	Command     []string
+	Entrypoint  []string
+	SecretsFrom string
+	Volumes     []Volume
+	Ports       []Port
+	Network     string // "none" or the name of a Docker network
+	Memory      int64  // bytes
+	PidsLimit   int64
+	NanoCPUs    int64 // billionths of a CPU
+	ReadOnly    bool
+	Tmpfs       map[string]string // path to mount options
+	User        string            // "" leaves it to the image
+}
+
+// Volume is a bind mount, or a named volume where Source has no slash.
+type Volume struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// Named reports whether the source is a named volume.
+func (v Volume) Named() bool { return v.Source[0] != '/' }
+
+// Port publishes a container's port on an address of the host.
+type Port struct {
+	IP              string
+	Host, Container int
+	Proto           string // tcp, udp or sctp
+}
