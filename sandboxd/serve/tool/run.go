@@ -1,0 +1,122 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+)
+
+// The timeout of run_command in seconds.
+const (
+	defaultTimeout = 30
+	maxTimeout     = 120
+)
+
+// progressEvery is how often a client that asked for it hears of a running
+// command: often enough for the 60 s after which many clients give up.
+const progressEvery = 5 * time.Second
+
+type runIn struct {
+	Command string `json:"command"`
+	Timeout *int   `json:"timeout_seconds"`
+	Workdir string `json:"workdir"`
+}
+
+type runOut struct {
+	common
+	state
+	Stdout          string `json:"stdout"`
+	Stderr          string `json:"stderr"`
+	StdoutTruncated bool   `json:"stdout_truncated" jsonschema:"whether the middle of stdout was left out"`
+	StderrTruncated bool   `json:"stderr_truncated"`
+}
+
+func (s *Set) addRunCommand(server *mcp.Server) {
+	add(s, server, &mcp.Tool{
+		Name: "run_command",
+		Description: fmt.Sprintf("Run a shell command (/bin/sh -lc) in the workspace, %s. Everything it starts is ended with it. "+
+			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty.%s", s.cfg.Workspace, s.cfg.OutputLimit, s.network()),
+		Annotations: hints("Run a command", false, true, false, true),
+		InputSchema: arguments(
+			need("command", "string", "the command line for /bin/sh"),
+			may("timeout_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxTimeout, defaultTimeout)),
+			may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
+		),
+	}, s.runCommand)
+}
+
+// network tells a model what not to waste its turns on.
+func (s *Set) network() string {
+	if s.cfg.Network == jail.Container {
+		return " The network is the container's: loopback, and what the container may reach."
+	}
+	return " There is no network, not even loopback: downloads, package installs and local servers fail."
+}
+
+func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn) (*runOut, error) {
+	seconds := defaultTimeout
+	if in.Timeout != nil {
+		seconds = *in.Timeout
+	}
+	if seconds < 1 || seconds > maxTimeout {
+		return nil, fmt.Errorf("timeout_seconds is %d: it must be between 1 and %d", seconds, maxTimeout)
+	}
+	j, err := s.launch(ctx, in.Command, in.Workdir, time.Duration(seconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	s.follow(ctx, req, j)
+	if j.result.Canceled {
+		return nil, errCanceled
+	}
+	return j.report(), nil
+}
+
+// follow waits for j's end and reports progress to a client that gave a token.
+func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job) {
+	token := req.Params.GetProgressToken()
+	tick := time.NewTicker(s.progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.done:
+			return
+		case <-tick.C:
+			if token == nil {
+				continue
+			}
+			seconds := time.Since(j.started).Seconds()
+			req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: token,
+				Progress:      seconds,
+				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, j.out.size()+j.errout.size()),
+			})
+		}
+	}
+}
+
+// report is the result of run_command.
+func (j *job) report() *runOut {
+	out := &runOut{}
+	out.state = j.state(&out.common)
+	out.failed = !out.Running && (out.ExitCode != 0 || out.TimedOut || out.Signal != "")
+	out.Stdout, out.StdoutTruncated = j.out.text()
+	out.Stderr, out.StderrTruncated = j.errout.text()
+	out.summary = fmt.Sprintf("exit_code %d, signal %q, timed_out %t after %d ms; %d bytes of stdout and %d of stderr are in the structured content. "+
+		"For a smaller answer let the command filter its output. The last of stdout:\n%s\nThe last of stderr:\n%s",
+		out.ExitCode, out.Signal, out.TimedOut, out.DurationMS, len(out.Stdout), len(out.Stderr), last(out.Stdout), last(out.Stderr))
+	return out
+}
+
+// last is the end of text, at most 2 KiB, for a summary.
+func last(text string) string {
+	if len(text) > 2<<10 {
+		text = strings.ToValidUTF8(text[len(text)-2<<10:], "")
+	}
+	return text
+}
