@@ -1,0 +1,117 @@
+#!/bin/sh
+# Writes .env and the tokens that docker-compose.yml needs, once; what is there stays
+# as it is. `make env` runs it; with -show it only says how to connect.
+#
+#   WORKSPACE=DIR   the directory to serve, if .env does not say so yet
+set -eu
+cd "$(dirname "$0")/.."
+umask 077
+
+say() { printf '%s\n' "$*"; }
+die() { printf 'make env: %s\n' "$*" >&2; exit 1; }
+
+# setting NAME DEFAULT prints what .env says.
+setting() {
+	value=$(sed -n "s/^$1=//p" .env 2>/dev/null | tail -n 1 | sed "s/^'\(.*\)'\$/\1/")
+	printf '%s' "${value:-$2}"
+}
+
+show() {
+	address=$(setting SALLYPORT_HTTPS 127.0.0.1:8443)
+	say "Serving $(setting SALLYPORT_WORKSPACE '?') at https://$address/mcp-sandbox/sse (or /mcp-sandbox/mcp)."
+	say "Traefik's certificate is its own: a client on this machine must be told to accept it."
+	say "The client's token:  cat $PWD/.sallyport/edge/client-token"
+	say "Try it:  curl -k -H \"Authorization: Bearer \$(cat .sallyport/edge/client-token)\" https://$address/mcp-sandbox/sse"
+}
+
+# The workspace and who owns it. A folder of root's is given to 64321 (itself, not
+# what is in it): nothing in this stack runs as root.
+choose_owner() {
+	workspace=${WORKSPACE:-workspace}
+	case $workspace in
+	"~/"*) workspace=$HOME/${workspace#"~/"} ;; # a shell that did not expand it after make's =
+	esac
+	mkdir -p -- "$workspace" || die "cannot make the workspace $workspace"
+	workspace=$(cd -- "$workspace" && pwd -P)
+	case $workspace in
+	/) die "the workspace must not be /: name a directory with WORKSPACE=DIR" ;;
+	*\'*) die "the workspace's path has a quote in it, which .env cannot hold: $workspace" ;;
+	esac
+	uid=$(stat -c %u -- "$workspace")
+	gid=$(stat -c %g -- "$workspace")
+	if [ "$uid" = 0 ]; then
+		[ "$(id -u)" = 0 ] || die "$workspace belongs to root: choose a directory of your own with WORKSPACE=DIR, or run this as root"
+		uid=64321 gid=64321
+		chown "$uid:$gid" -- "$workspace"
+		say "$workspace belonged to root and was given to user $uid (itself, not what is in it)."
+	fi
+	[ "$gid" != 0 ] || gid=64321
+	if [ "$(id -u)" != 0 ] && [ "$(id -u)" != "$uid" ]; then
+		die "$workspace belongs to user $uid and you are user $(id -u): run this as its owner or as root"
+	fi
+}
+
+write_env() {
+	choose_owner
+	cpus=$(nproc)
+	[ "$cpus" -le 2 ] || cpus=2
+	{
+		say "# Written by make env; .env.example explains each line and what else may stand here."
+		say "SALLYPORT_WORKSPACE='$workspace'"
+		say "SALLYPORT_UID=$uid"
+		say "SALLYPORT_GID=$gid"
+		say "SALLYPORT_TMPFS_SIZE=512m"
+		say "SALLYPORT_CPUS=$cpus"
+	} >.env.new
+	ln .env.new .env # never over one that came in between
+	rm -f .env.new
+	say "Wrote .env: workspace $workspace, user $uid:$gid."
+}
+
+# token FILE makes a token of 256 random bits where there is none.
+token() {
+	[ ! -e "$1" ] || return 0
+	od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$1.new"
+	[ "$(wc -c <"$1.new")" -eq 64 ] || die "could not read /dev/urandom"
+	echo >>"$1.new"
+	ln "$1.new" "$1"
+	rm -f "$1.new"
+	say "Made $PWD/$1."
+}
+
+# own gives the private files to the user that the containers run as.
+own() {
+	chmod 0700 .sallyport .sallyport/edge
+	for file in .env .sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token; do
+		[ ! -L "$file" ] || die "$file is a symbolic link: remove it"
+		chmod 0600 "$file"
+		[ "$(id -u)" != 0 ] || chown -h "$uid:$gid" "$file"
+	done
+	[ "$(id -u)" != 0 ] || chown -h "$uid:$gid" .sallyport .sallyport/edge
+}
+
+# Traefik reads these as that user; a checkout made under umask 077 hides them.
+readable() {
+	chmod -R go+rX plugin
+	chmod go+r .traefik.yml go.mod traefik-dynamic.yml
+}
+
+if [ "${1:-}" = -show ]; then
+	show
+	exit
+fi
+if [ -e .env ]; then
+	uid=$(setting SALLYPORT_UID '') gid=$(setting SALLYPORT_GID '')
+	case $uid:$gid in
+	0:* | *:0) die ".env says SALLYPORT_UID=$uid, SALLYPORT_GID=$gid: root is refused. Put the workspace's owner there" ;;
+	:* | *: | *[!0-9:]*) die ".env has no SALLYPORT_UID and SALLYPORT_GID in numbers: see .env.example, or remove .env" ;;
+	esac
+else
+	write_env
+fi
+mkdir -p .sallyport/edge
+token .sallyport/edge/client-token
+token .sallyport/sandbox-token
+token .sallyport/hub-token
+own
+readable
