@@ -3,14 +3,55 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
+	"github.com/sallyport-dev/sallyport/sandboxd/health"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/serve"
+	"github.com/sallyport-dev/sallyport/sandboxd/token"
 )
+
+// command is what one subcommand does with its arguments until ctx ends. It
+// returns the exit code: 0 done, 1 found a failure, 2 wrong usage or settings,
+// 3 the jail cannot be built.
+type command struct {
+	name, help string
+	main       func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+}
+
+var commands = []command{
+	{"serve", "serve one directory to MCP clients", serve.Main},
+	{"token", "make, hash and check tokens", token.Main},
+	{"health", "ask a running server whether it is well", health.Main},
+	{"doctor", "walk the chain and name what is wrong with it", doctor.Main},
+}
 
 func main() {
 	jail.StubMain()
-	fmt.Fprintln(os.Stderr, "sandboxd: not built yet")
-	os.Exit(2)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	if len(args) > 0 {
+		for _, c := range commands {
+			if c.name == args[0] {
+				return c.main(ctx, args[1:], os.Stdout, os.Stderr)
+			}
+		}
+		fmt.Fprintf(os.Stderr, "sandboxd: there is no command %q\n", args[0])
+	}
+	fmt.Fprintln(os.Stderr, "Usage: sandboxd COMMAND [flags]; each command has -h\n\nCommands:")
+	for _, c := range commands {
+		fmt.Fprintf(os.Stderr, "  %-8s %s\n", c.name, c.help)
+	}
+	return 2
 }

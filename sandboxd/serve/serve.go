@@ -1,1 +1,88 @@
+// Package serve is the sandbox: an MCP server over HTTP+SSE and streamable HTTP
+// for one directory. Its files in the order in which a request meets them:
+// handler.go (who may come in), sse.go and streamable.go (the transports),
+// message.go (what is known about who sent a message), receive.go (which tool
+// may run), tool/ (what it does).
 package serve
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Tools are what a Server offers. Register adds them to the SDK's server.
+type Tools interface {
+	Register(*mcp.Server)
+}
+
+// Server serves one workspace to any number of clients.
+type Server struct {
+	set      Settings
+	log      *slog.Logger
+	audit    *shared.Audit
+	mcp      *mcp.Server
+	sessions *shared.Sessions
+	sse      sync.Map     // session ID to *sseTransport
+	running  atomic.Int64 // calls of tools
+
+	stopping context.Context // ends first: calls end with a result that says so
+	stop     context.CancelFunc
+	ended    context.Context // ends then: streams and all other requests end
+	end      context.CancelFunc
+}
+
+// New makes a server. It starts nothing but the watch over idle sessions; the
+// caller serves Handler and calls Close at the end.
+func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Server {
+	s := &Server{set: set, log: log, audit: audit, sessions: shared.NewSessions(set.MaxSessions)}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.ended, s.end = context.WithCancel(context.Background())
+	s.mcp = mcp.NewServer(
+		&mcp.Implementation{Name: "sallyport", Title: "Sallyport sandbox", Version: shared.Version},
+		&mcp.ServerOptions{
+			Instructions: instructions(set),
+			// Without this the SDK declares logging. Tools never change.
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			SetCacheable: private,
+		})
+	tools.Register(s.mcp)
+	s.mcp.AddReceivingMiddleware(s.recovering, s.identified, s.binding, s.filtering, s.calling)
+	go s.endIdleSessions()
+	return s
+}
+
+// private keeps caches from giving one principal's answer to another: what the
+// lists show depends on the token.
+func private(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }
+
+func (s *Server) endIdleSessions() {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ended.Done():
+			return
+		case <-tick.C:
+			s.sessions.EndIdle(shared.SessionIdle)
+		}
+	}
+}
+
+// Close ends every call, then every stream and session. Calls get some seconds
+// to deliver a result that says why they ended.
+func (s *Server) Close() {
+	s.stop()
+	for deadline := time.Now().Add(5 * time.Second); s.running.Load() > 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // the last result is on its way
+	s.end()
+	s.sessions.EndAll()
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"sync"
@@ -34,7 +35,7 @@ type Stream struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer // runs while the response is, or may become, an event stream
-	started bool        // the header is out
+	status  int         // sent with the header; 0 until then
 	events  bool        // it said text/event-stream
 	pending bool        // the handler waits, and the header may be sent for it
 	ended   bool        // ServeHTTP returned: nothing may be written any more
@@ -44,11 +45,16 @@ type Stream struct {
 
 type streamKey struct{}
 
-// Streams gives every request a Stream.
-func Streams(next http.Handler) http.Handler {
+// Streams gives every request a Stream, and logs the requests that were
+// refused: without the query, which may hold a session's ID.
+func Streams(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := NewStream(w, KeepAliveEvery)
-		defer s.end()
+		defer func() {
+			if status := s.end(); status >= 400 {
+				log.Warn("refused", "status", status, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
+			}
+		}()
 		next.ServeHTTP(s, r.WithContext(context.WithValue(r.Context(), streamKey{}, s)))
 	})
 }
@@ -119,7 +125,7 @@ func (s *Stream) Await() (settle func() (started bool)) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pending = false
-		return s.started
+		return s.status != 0
 	}
 }
 
@@ -137,10 +143,10 @@ func (s *Stream) Comment(text string) {
 }
 
 func (s *Stream) start(status int) {
-	if s.started || s.ended {
+	if s.status != 0 || s.ended {
 		return
 	}
-	s.started, s.events = true, s.isEvents()
+	s.status, s.events = status, s.isEvents()
 	if s.events {
 		s.Header().Set("X-Accel-Buffering", "no")
 		s.arm()
@@ -166,7 +172,7 @@ func (s *Stream) send(p []byte) (n int, err error) {
 func (s *Stream) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || !s.events && !(s.pending && !s.started && s.isEvents()) {
+	if s.ended || !s.events && !(s.pending && s.status == 0 && s.isEvents()) {
 		s.timer = nil
 		return
 	}
@@ -186,7 +192,7 @@ func (s *Stream) arm() {
 	}
 }
 
-func (s *Stream) end() {
+func (s *Stream) end() (status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
@@ -194,6 +200,7 @@ func (s *Stream) end() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
+	return s.status
 }
 
 // extendDeadline is best effort: a test's recorder has no deadline.

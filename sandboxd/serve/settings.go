@@ -1,0 +1,101 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Settings are all settings of the sandbox.
+type Settings struct {
+	shared.HTTP
+	Workspace   string       // existing directory, not /
+	Tools       []string     // names, nil is the default set
+	Jail        jail.Mode    // how strongly commands are held
+	Network     jail.Network // what commands may reach
+	MaxSessions int
+	OutputLimit int    // bytes kept of a command's stdout, and of its stderr
+	AuditFile   string // "-" is stdout, "" is none
+}
+
+// Table lists the settings, so that help texts and documents agree with what
+// is parsed.
+func (s *Settings) Table() shared.Table {
+	settings := append([]shared.Setting{
+		{Env: "MCP_WORKSPACE", Required: true, Set: shared.Text(&s.Workspace),
+			Help: "existing directory to work in, not /"},
+	}, s.HTTP.Settings("127.0.0.1:18080", "/mcp-sandbox")...)
+	return shared.Table{
+		Command: "sandboxd serve",
+		Intro:   "Serves one directory to MCP clients, over HTTP+SSE at <base>/sse and streamable HTTP at <base>/mcp.",
+		Settings: append(settings,
+			shared.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
+				Help: "tools to offer: a list out of " + strings.Join(tool.All, ",") + "; or all"},
+			shared.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: shared.OneOf(&s.Jail, jail.Full, jail.Group),
+				Help: "full, or group: the downgrade for kernels before 6.12"},
+			shared.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: shared.OneOf(&s.Network, jail.None, jail.Container),
+				Help: "none, or container: what the container's network lets commands reach"},
+			shared.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: shared.Number(&s.MaxSessions, 1, 100_000),
+				Help: "sessions open at once; further ones get 503"},
+			shared.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: shared.Number(&s.OutputLimit, 1024, 1<<20),
+				Help: "bytes kept of a command's stdout, and of its stderr"},
+			shared.Setting{Env: "MCP_AUDIT_FILE", Set: shared.Text(&s.AuditFile),
+				Help: "file for one JSON line per call, - for stdout"}),
+	}
+}
+
+// Parse reads args and the environment. The error names every mistake; with -h
+// it is flag.ErrHelp.
+func Parse(args []string, env shared.Lookup) (Settings, error) {
+	var s Settings
+	m, err := s.Table().Parse(args, env)
+	if err != nil {
+		return Settings{}, err
+	}
+	s.HTTP.Check(m)
+	if s.Workspace != "" {
+		m.AddError(s.checkWorkspace())
+	}
+	return s, m.Err()
+}
+
+func (s *Settings) checkWorkspace() error {
+	dir, err := filepath.Abs(s.Workspace)
+	if err != nil {
+		return fmt.Errorf("MCP_WORKSPACE %q: %w", s.Workspace, err)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("MCP_WORKSPACE %q must exist: %w", s.Workspace, err)
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return fmt.Errorf("MCP_WORKSPACE %q is not a directory", s.Workspace)
+	}
+	if real == "/" {
+		return fmt.Errorf("MCP_WORKSPACE %q is /: choose the directory to work in", s.Workspace)
+	}
+	s.Workspace = real
+	return nil
+}
+
+func (s *Settings) setTools(v string) error {
+	if v == "all" {
+		s.Tools = tool.All
+		return nil
+	}
+	if err := shared.List(&s.Tools)(v); err != nil {
+		return err
+	}
+	for _, name := range s.Tools {
+		if !slices.Contains(tool.All, name) {
+			return fmt.Errorf("there is no tool %q", name)
+		}
+	}
+	return nil
+}

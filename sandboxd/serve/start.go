@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// ErrJail marks a start that failed because commands could not be held.
+var ErrJail = errors.New("commands cannot be held")
+
+// Main is "sandboxd serve": it serves until ctx ends. It returns 0 after an
+// orderly end, 1 when serving failed, 2 for wrong settings and 3 when the jail
+// cannot be built.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	set, err := Parse(args, os.LookupEnv)
+	if errors.Is(err, flag.ErrHelp) {
+		new(Settings).Table().Usage(stdout)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		return 2
+	}
+	shared.TuneMemory()
+	log := shared.NewLogger(stderr)
+	switch err := listen(ctx, set, stdout, log); {
+	case errors.Is(err, ErrJail):
+		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		return 3
+	case err != nil:
+		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		return 1
+	}
+	return 0
+}
+
+func listen(ctx context.Context, set Settings, stdout io.Writer, log *slog.Logger) error {
+	box, err := Open(set, stdout, log, nil)
+	if err != nil {
+		return err
+	}
+	defer box.Close()
+	l, err := net.Listen("tcp", set.Addr)
+	if err != nil {
+		return fmt.Errorf("MCP_ADDR: %w", err)
+	}
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "workspace", box.Workspace.Path, "version", shared.Version)
+	return shared.Serve(ctx, l, box.Server.Handler(), log, box.Server.Close)
+}
+
+// A Box is a running sandbox without a listener.
+type Box struct {
+	Server    *Server
+	Workspace jail.Workspace
+	closers   []func() error
+}
+
+// Open builds the sandbox in the order that gives up rights as early as
+// possible: what only root may open is opened first (before, if not nil, is
+// called among it), then root is given up, then the workspace is opened and
+// the jail tested. An error that the jail caused is ErrJail.
+//
+// Open may execute the program again and then does not return; see
+// jail.Prepare.
+func Open(set Settings, stdout io.Writer, log *slog.Logger, before func() error) (*Box, error) {
+	b := &Box{}
+	if err := b.open(set, stdout, log, before); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func() error) (err error) {
+	if b.Workspace, err = jail.Prepare(set.Workspace); err != nil {
+		return fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	if err := outside(set); err != nil {
+		return err
+	}
+	audit, err := shared.OpenAudit(set.AuditFile, stdout)
+	if err != nil {
+		return err
+	}
+	b.onClose(audit.Close)
+	if before != nil {
+		if err := before(); err != nil {
+			return err
+		}
+	}
+	if err := b.Workspace.DropRoot(); err != nil {
+		return fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	tools, err := b.openTools(set, log)
+	if err != nil {
+		return err
+	}
+	b.Server = New(set, tools, audit, log)
+	return nil
+}
+
+func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
+	root, err := os.OpenRoot(b.Workspace.Path)
+	if err != nil {
+		return nil, fmt.Errorf("MCP_WORKSPACE: %w", err)
+	}
+	b.onClose(root.Close)
+	private, err := os.MkdirTemp("", "sallyport-")
+	if err != nil {
+		return nil, fmt.Errorf("the private directory of commands: %w", err)
+	}
+	b.onClose(func() error { return os.RemoveAll(private) })
+	j, err := jail.New(jail.Config{
+		Mode: set.Jail, Network: set.Network, InContainer: set.InContainer,
+		Writable: []string{b.Workspace.Path, private},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	b.onClose(j.Close)
+	for _, notice := range append(b.Workspace.Notices, j.Notices()...) {
+		log.Warn(notice)
+	}
+	tools, err := tool.New(tool.Config{
+		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
+		OutputLimit: set.OutputLimit, Enabled: set.Tools,
+		Principal: func(ctx context.Context) string { id, _ := shared.IdentityFrom(ctx); return id.Principal },
+		Granted:   func(ctx context.Context, name string) bool { id, _ := shared.IdentityFrom(ctx); return id.Granted(name) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.onClose(tools.Close)
+	return tools, nil
+}
+
+func (b *Box) onClose(f func() error) { b.closers = append(b.closers, f) }
+
+// Close ends everything that runs and removes the commands' private directory.
+func (b *Box) Close() {
+	if b.Server != nil {
+		b.Server.Close()
+	}
+	for i := len(b.closers) - 1; i >= 0; i-- {
+		_ = b.closers[i]()
+	}
+}
