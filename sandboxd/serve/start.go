@@ -135,7 +135,10 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
 		OutputLimit: set.OutputLimit, Enabled: set.Tools,
 		Principal: func(ctx context.Context) string { id, _ := shared.IdentityFrom(ctx); return id.Principal },
-		Granted:   func(ctx context.Context, name string) bool { id, _ := shared.IdentityFrom(ctx); return id.Granted(name) },
+		Granted: func(ctx context.Context, name string) bool {
+			id, _ := shared.IdentityFrom(ctx)
+			return id.Granted(name)
+		},
 	})
 	if err != nil {
 		return nil, err
