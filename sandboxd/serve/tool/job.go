@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/capture"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
 
 // job is one started command and what it has written so far.
 type job struct {
 	proc        *jail.Process
-	out, errout *capture
+	out, errout *capture.Buffer
 	started     time.Time
 	done        chan struct{} // closed once result is set
 	result      jail.Result
@@ -31,8 +32,8 @@ func (s *Set) launch(ctx context.Context, command, workdir string, limit time.Du
 	defer dir.Close()
 	s.privateDirs()
 	j := &job{
-		out:     &capture{limit: s.cfg.OutputLimit},
-		errout:  &capture{limit: s.cfg.OutputLimit},
+		out:     capture.New(s.cfg.OutputLimit),
+		errout:  capture.New(s.cfg.OutputLimit),
 		started: time.Now(),
 		done:    make(chan struct{}),
 	}

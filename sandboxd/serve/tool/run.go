@@ -94,7 +94,7 @@ func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job) {
 			req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: token,
 				Progress:      seconds,
-				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, j.out.size()+j.errout.size()),
+				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, j.out.Size()+j.errout.Size()),
 			})
 		}
 	}
@@ -105,8 +105,8 @@ func (j *job) report() *runOut {
 	out := &runOut{}
 	out.state = j.state(&out.common)
 	out.failed = !out.Running && (out.ExitCode != 0 || out.TimedOut || out.Signal != "")
-	out.Stdout, out.StdoutTruncated = j.out.text()
-	out.Stderr, out.StderrTruncated = j.errout.text()
+	out.Stdout, out.StdoutTruncated = j.out.Text()
+	out.Stderr, out.StderrTruncated = j.errout.Text()
 	out.summary = fmt.Sprintf("exit_code %d, signal %q, timed_out %t after %d ms; %d bytes of stdout and %d of stderr are in the structured content. "+
 		"For a smaller answer let the command filter its output. The last of stdout:\n%s\nThe last of stderr:\n%s",
 		out.ExitCode, out.Signal, out.TimedOut, out.DurationMS, len(out.Stdout), len(out.Stderr), last(out.Stdout), last(out.Stderr))

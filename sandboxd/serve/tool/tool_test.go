@@ -13,12 +13,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/jail/jailtest"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
 )
 
 func TestMain(m *testing.M) {
 	jail.StubMain()
-	os.Exit(m.Run())
+	mountAsRoot()
+	jailtest.Main(m)
 }
 
 // box is a workspace with a client that calls the tools over MCP.
@@ -27,6 +29,7 @@ type box struct {
 	dir     string // the workspace
 	outside string // a directory beside it
 	set     *tool.Set
+	jail    *jail.Jail
 	client  *mcp.ClientSession
 }
 
@@ -50,6 +53,7 @@ func (b *box) open(private string, change ...func(*tool.Config)) {
 	must(b.t, err)
 	j, err := jail.New(jail.Config{Mode: jail.Group, Network: jail.None, Writable: []string{b.dir, private}})
 	must(b.t, err)
+	b.jail = j
 	cfg := tool.Config{Root: root, Jail: j, Workspace: b.dir, Private: private, Network: jail.None, Enabled: tool.All}
 	for _, f := range change {
 		f(&cfg)

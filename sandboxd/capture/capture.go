@@ -1,4 +1,7 @@
-package tool
+// Package capture keeps what a command writes: bounded in memory, valid UTF-8
+// and bounded in JSON whatever the bytes were, with the beginning and the end
+// of a stream that is too long.
+package capture
 
 import (
 	"fmt"
@@ -9,76 +12,81 @@ import (
 // markRoom is kept free for the line that says how much was left out.
 const markRoom = 64
 
-// capture keeps the beginning and the end of one output stream in bounded
-// memory: half of limit each. Every byte has its offset from the stream's
-// start, so that what is kept can be read in pages while it grows.
-type capture struct {
+// Buffer keeps the beginning and the end of one output stream, half of its
+// limit each. Every byte has its offset from the stream's start, so that what
+// is kept can be read in pages while it grows. It is safe for concurrent use.
+type Buffer struct {
 	mu    sync.Mutex
-	limit int    // bytes kept at most
+	limit int
 	head  []byte // the first bytes
 	tail  []byte // ring of the last bytes behind head
 	at    int    // where the ring continues, once it is full
 	total int64  // bytes ever written
 }
 
+// New returns a Buffer that keeps at most limit bytes; 256 is the least that
+// makes sense.
+func New(limit int) *Buffer { return &Buffer{limit: limit} }
+
 // Write takes all of p and never fails: the command must not feel the limit.
-func (c *capture) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, half := len(p), c.limit/2
-	c.total += int64(n)
-	k := min(len(p), half-len(c.head))
-	c.head, p = append(c.head, p[:k]...), p[k:]
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, half := len(p), b.limit/2
+	b.total += int64(n)
+	k := min(len(p), half-len(b.head))
+	b.head, p = append(b.head, p[:k]...), p[k:]
 	p = p[max(0, len(p)-half):]
-	k = min(len(p), half-len(c.tail))
-	c.tail, p = append(c.tail, p[:k]...), p[k:]
+	k = min(len(p), half-len(b.tail))
+	b.tail, p = append(b.tail, p[:k]...), p[k:]
 	for len(p) > 0 {
-		k = copy(c.tail[c.at:], p)
-		c.at, p = (c.at+k)%half, p[k:]
+		k = copy(b.tail[b.at:], p)
+		b.at, p = (b.at+k)%half, p[k:]
 	}
 	return n, nil
 }
 
-func (c *capture) size() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total
+// Size is how many bytes were ever written.
+func (b *Buffer) Size() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
 }
 
 // parts returns copies of what is kept, and the offset of the second.
-func (c *capture) parts() (head, tail []byte, tailAt int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	head = append(head, c.head...)
-	tail = append(append(tail, c.tail[c.at:]...), c.tail[:c.at]...)
-	return head, tail, c.total - int64(len(tail))
+func (b *Buffer) parts() (head, tail []byte, tailAt int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	head = append(head, b.head...)
+	tail = append(append(tail, b.tail[b.at:]...), b.tail[:b.at]...)
+	return head, tail, b.total - int64(len(tail))
 }
 
-// text is the stream as valid UTF-8, at most limit bytes long and twice that
+// Text is the stream as valid UTF-8, at most limit bytes long and twice that
 // once encoded as JSON, whatever the bytes were. What is left out is left out
 // of the middle, and said there.
-func (c *capture) text() (text string, truncated bool) {
-	head, tail, tailAt := c.parts()
+func (b *Buffer) Text() (text string, truncated bool) {
+	head, tail, tailAt := b.parts()
 	gap := tailAt - int64(len(head))
 	if gap == 0 {
 		all := append(head, tail...)
-		if text, used := fit(all, c.limit, 2*c.limit); used == len(all) {
+		if text, used := fit(all, b.limit, 2*b.limit); used == len(all) {
 			return text, false
 		}
 		head, tail = all[:len(all)/2], all[len(all)/2:]
 	}
-	room := (c.limit - markRoom) / 2
+	room := (b.limit - markRoom) / 2
 	begin, used := fit(head[:wholeRunes(head)], room, 2*room)
 	end, dropped := fitEnd(tail, room, 2*room)
 	left := gap + int64(len(head)-used) + int64(dropped)
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", begin, left, end), true
 }
 
-// page returns what follows offset from, at most limit bytes of text, where the
+// Page returns what follows offset from, at most limit bytes of text, where the
 // next page begins, and how many bytes before this page are no longer kept. A
 // rune that is still incomplete is left for later unless the stream has ended.
-func (c *capture) page(from int64, limit int, ended bool) (text string, next, skipped int64) {
-	head, tail, tailAt := c.parts()
+func (b *Buffer) Page(from int64, limit int, ended bool) (text string, next, skipped int64) {
+	head, tail, tailAt := b.parts()
 	data := []byte(nil)
 	switch {
 	case from < int64(len(head)):
