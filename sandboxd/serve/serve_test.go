@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +15,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
-
-func TestMain(m *testing.M) {
-	jail.StubMain()
-	os.Exit(m.Run())
-}
 
 const token = "0123456789abcdef0123456789abcdef"
 
