@@ -34,20 +34,14 @@ type budget struct {
 	outside int
 }
 
-func (c Config) budgetText() string {
-	if c.InContainer {
-		return fmt.Sprintf("tasks of the account outside + pids limit - %d", pidsReserve)
-	}
-	return fmt.Sprintf("tasks of the account outside + %d", bareBudget)
-}
-
 // limit is the number for a command that starts now.
 func (b *budget) limit(j *Jail) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	limit, contained := pidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
 		measure := outsideByProc
-		if j.cfg.InContainer {
+		if contained {
 			measure = j.outsideByTrial
 		}
 		n, err := measure()
@@ -57,7 +51,7 @@ func (b *budget) limit(j *Jail) (int, error) {
 		b.outside, b.taken = n, time.Now()
 	}
 	n := b.outside + bareBudget
-	if limit, ok := pidsLimit(); j.cfg.InContainer && ok {
+	if limit > 0 {
 		n = b.outside + max(limit-pidsReserve, minBudget)
 	}
 	var own unix.Rlimit
@@ -67,11 +61,13 @@ func (b *budget) limit(j *Jail) (int, error) {
 	return n, nil
 }
 
-func pidsLimit() (int, bool) {
+// pidsLimit is the limit of a container, and whether this is one: the root of
+// the mount has such a file only where it is not the root of the hierarchy.
+func pidsLimit() (limit int, contained bool) {
 	for _, f := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
 		if raw, err := os.ReadFile(f); err == nil {
-			n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-			return n, err == nil
+			limit, _ = strconv.Atoi(strings.TrimSpace(string(raw))) // "max" is none
+			return limit, true
 		}
 	}
 	return 0, false
