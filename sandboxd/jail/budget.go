@@ -34,14 +34,20 @@ type budget struct {
 	outside int
 }
 
+func (c Config) budgetText() string {
+	if c.InContainer {
+		return fmt.Sprintf("tasks of the account outside + pids limit - %d", pidsReserve)
+	}
+	return fmt.Sprintf("tasks of the account outside + %d", bareBudget)
+}
+
 // limit is the number for a command that starts now.
 func (b *budget) limit(j *Jail) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	limit, contained := pidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
 		measure := outsideByProc
-		if contained {
+		if j.cfg.InContainer {
 			measure = j.outsideByTrial
 		}
 		n, err := measure()
@@ -51,7 +57,7 @@ func (b *budget) limit(j *Jail) (int, error) {
 		b.outside, b.taken = n, time.Now()
 	}
 	n := b.outside + bareBudget
-	if limit > 0 {
+	if limit, ok := pidsLimit(); j.cfg.InContainer && ok {
 		n = b.outside + max(limit-pidsReserve, minBudget)
 	}
 	var own unix.Rlimit
@@ -61,13 +67,11 @@ func (b *budget) limit(j *Jail) (int, error) {
 	return n, nil
 }
 
-// pidsLimit is the limit of a container, and whether this is one: the root of
-// the mount has such a file only where it is not the root of the hierarchy.
-func pidsLimit() (limit int, contained bool) {
+func pidsLimit() (int, bool) {
 	for _, f := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
 		if raw, err := os.ReadFile(f); err == nil {
-			limit, _ = strconv.Atoi(strings.TrimSpace(string(raw))) // "max" is none
-			return limit, true
+			n, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+			return n, err == nil
 		}
 	}
 	return 0, false

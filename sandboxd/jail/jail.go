@@ -7,11 +7,13 @@ package jail
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,14 +40,15 @@ const (
 
 // Config is the policy of one jail.
 type Config struct {
-	Mode    Mode
-	Network Network
-	// InContainer grants what a container has for itself: its /tmp, /dev/shm,
-	// terminals and Unix sockets.
+	Mode        Mode
+	Network     Network
 	InContainer bool
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
+	// NoUnix refuses Unix sockets in a container too, for one in which a
+	// socket lies that commands must not reach.
+	NoUnix bool
 }
 
 // Command is one program to run. The zero Timeout means none.
@@ -76,6 +79,7 @@ type Result struct {
 type Jail struct {
 	cfg     Config
 	abi     int
+	private string
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
 	filter  *os.File
@@ -99,9 +103,10 @@ func New(cfg Config) (*Jail, error) {
 }
 
 func (j *Jail) build() (err error) {
-	if os.Geteuid() == 0 {
-		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
+	if j.private, err = os.MkdirTemp("", "sallyport-"); err != nil {
+		return err
 	}
+	j.cfg.Writable = append(slices.Clone(j.cfg.Writable), j.private)
 	rules := j.cfg.rules()
 	if err := children.start(); err != nil {
 		return err
@@ -120,11 +125,6 @@ func (j *Jail) build() (err error) {
 }
 
 func (j *Jail) buildWalls(rules []rule) (err error) {
-	if j.cfg.InContainer {
-		if path, err := j.cfg.foreignSocket(); path != "" || err != nil {
-			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
-		}
-	}
 	if j.abi, err = abi(); err != nil || j.abi < minABI {
 		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", minABI, j.abi, err)
 	}
@@ -139,6 +139,10 @@ func (j *Jail) buildWalls(rules []rule) (err error) {
 	}
 	return j.selfTest(rules)
 }
+
+// Private is a directory for HOME, TMPDIR and caches of the commands, which
+// they may write. It is kept until Close, which removes it.
+func (j *Jail) Private() string { return j.private }
 
 // Run starts c and waits for its end.
 func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
@@ -175,7 +179,18 @@ func (j *Jail) Close() error {
 	for _, f := range []*os.File{j.outer, j.inner, j.filter} {
 		f.Close() // no harm where it was never opened
 	}
-	return nil
+	return removeAll(j.private)
+}
+
+// removeAll also removes what a module cache has made read-only.
+func removeAll(dir string) error {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && d.Type()&fs.ModeSymlink == 0 {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 func (j *Jail) add(p *Process) bool {

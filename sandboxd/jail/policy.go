@@ -145,7 +145,7 @@ func (c Config) String() string {
 	for _, r := range c.rules() {
 		fmt.Fprintln(&b, r)
 	}
-	fmt.Fprintf(&b, "limit nproc: the account's tasks outside + %d, in a container + its pids limit - %d\n", bareBudget, pidsReserve)
+	fmt.Fprintf(&b, "limit nproc %s\n", c.budgetText())
 	fmt.Fprintf(&b, "other architecture: killed\nx32: ENOSYS\ncall %d and above: ENOSYS\n", unknownCall)
 	return b.String()
 }

@@ -77,7 +77,7 @@ func (c Config) calls() []rule {
 // else's are in reach.
 func (c Config) families() []uint32 {
 	var fs []uint32
-	if c.InContainer {
+	if c.InContainer && !c.NoUnix {
 		fs = append(fs, unix.AF_UNIX)
 	}
 	if c.Network == Container {
