@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -41,17 +40,17 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) > 0 {
-		for _, c := range commands {
-			if c.name == args[0] {
-				return c.main(ctx, args[1:], os.Stdout, os.Stderr)
-			}
+	if len(args) == 0 {
+		return unknown("")
+	}
+	name := args[0]
+	if name == "-h" || name == "-help" || name == "--help" {
+		name = "help"
+	}
+	for _, c := range all() {
+		if c.name == name {
+			return c.main(ctx, args[1:], os.Stdout, os.Stderr)
 		}
-		fmt.Fprintf(os.Stderr, "sandboxd: there is no command %q\n", args[0])
 	}
-	fmt.Fprintln(os.Stderr, "Usage: sandboxd COMMAND [flags]; each command has -h\n\nCommands:")
-	for _, c := range commands {
-		fmt.Fprintf(os.Stderr, "  %-8s %s\n", c.name, c.help)
-	}
-	return 2
+	return unknown(name)
 }

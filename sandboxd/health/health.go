@@ -18,8 +18,13 @@ const wait = 3 * time.Second
 // Main asks the server of this container, whose address MCP_ADDR names, for
 // /healthz. It returns 0 for a 200, 1 for anything else and 2 for bad usage.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	const usage = "Usage: sandboxd health\n\nAsks the server at MCP_ADDR for /healthz; exit code 0 if it answers 200."
+	if len(args) == 1 && args[0] == "-h" {
+		fmt.Fprintln(stdout, usage)
+		return 0
+	}
 	if len(args) > 0 {
-		fmt.Fprintln(stderr, "Usage: sandboxd health\n\nAsks the server at MCP_ADDR for /healthz; exit code 0 if it answers 200.")
+		fmt.Fprintln(stderr, usage)
 		return 2
 	}
 	if err := ask(ctx, os.Getenv("MCP_ADDR")); err != nil {
