@@ -107,7 +107,6 @@ func TestLineBudgets(t *testing.T) {
 		{2000, []string{"plugin"}},
 		{1200, []string{"sandboxd/jail"}},
 		{2000, []string{"sandboxd/serve"}},
-		{1100, []string{"sandboxd/files", "sandboxd/capture", "sandboxd/diff"}}, // what the tools do, apart from who may call them
 		{3000, []string{"sandboxd/hub"}},
 		{1500, []string{"dockerproxy"}},
 		{2500, owner},

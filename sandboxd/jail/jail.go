@@ -7,13 +7,8 @@ package jail
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,9 +41,6 @@ type Config struct {
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
-	// NoUnix refuses Unix sockets in a container too, for one in which a
-	// socket lies that commands must not reach.
-	NoUnix bool
 }
 
 // Command is one program to run. The zero Timeout means none.
@@ -71,18 +63,12 @@ type Result struct {
 	Canceled   bool  // the context given to Start ended
 	OOMKilled  *bool // nil where it is not known
 	OutputHeld bool  // output was still held open when the drain bound passed
-	Unkillable bool  // something that was killed hangs in the kernel and has not died
 	Duration   time.Duration
 }
 
 // Jail runs commands under one policy.
 type Jail struct {
 	cfg     Config
-	abi     int
-	private string
-	outer   *os.File // the domain of a command's thread here
-	inner   *os.File // the command's own domain
-	filter  *os.File
 	mu      sync.Mutex
 	closed  bool
 	running map[*Process]bool
@@ -91,58 +77,15 @@ type Jail struct {
 // New builds the jail and walks into each of its walls once. A wall that gives
 // is an error that names the missing piece and the downgrade.
 func New(cfg Config) (*Jail, error) {
-	j := &Jail{cfg: cfg, running: map[*Process]bool{}}
-	if err := j.build(); err != nil {
-		j.Close()
-		if cfg.Mode == Full {
-			err = unbuilt(err)
-		}
+	if err := children.start(); err != nil {
 		return nil, err
 	}
-	return j, nil
-}
-
-func (j *Jail) build() (err error) {
-	if j.private, err = os.MkdirTemp("", "sallyport-"); err != nil {
-		return err
-	}
-	j.cfg.Writable = append(slices.Clone(j.cfg.Writable), j.private)
-	rules := j.cfg.rules()
-	if err := children.start(); err != nil {
-		return err
-	}
 	// Memory and environment of this process hold the token: not for children.
-	if j.cfg.has("flag server not dumpable") {
-		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, err
 	}
-	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); v != 0 {
-		return fmt.Errorf("this process stays dumpable (%d, %v)", v, err)
-	}
-	if j.cfg.Mode == Full {
-		return j.buildWalls(rules)
-	}
-	return nil
+	return &Jail{cfg: cfg, running: map[*Process]bool{}}, nil
 }
-
-func (j *Jail) buildWalls(rules []rule) (err error) {
-	if j.abi, err = abi(); err != nil || j.abi < minABI {
-		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", minABI, j.abi, err)
-	}
-	if j.outer, j.inner, err = j.cfg.domains(rules); err != nil {
-		return err
-	}
-	if j.filter, err = filterFile(assemble(rules, runtime.GOARCH)); err != nil {
-		return err
-	}
-	if err := theCanary.start(); err != nil {
-		return fmt.Errorf("the canary: %w", err)
-	}
-	return j.selfTest(rules)
-}
-
-// Private is a directory for HOME, TMPDIR and caches of the commands, which
-// they may write. It is kept until Close, which removes it.
-func (j *Jail) Private() string { return j.private }
 
 // Run starts c and waits for its end.
 func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
@@ -156,9 +99,6 @@ func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
 // Notices are the lines about this jail that the start-up, doctor and every
 // result must say aloud, such as that the jail is downgraded.
 func (j *Jail) Notices() []string {
-	if j.cfg.Mode == Full {
-		return nil
-	}
 	return []string{"MCP_JAIL=group: commands are only a process group. Nothing but the account keeps them from this server's token, " +
 		"from other files and processes of the account and from the network, and what leaves the group outlives its command."}
 }
@@ -176,21 +116,7 @@ func (j *Jail) Close() error {
 		p.Kill()
 		p.Wait()
 	}
-	for _, f := range []*os.File{j.outer, j.inner, j.filter} {
-		f.Close() // no harm where it was never opened
-	}
-	return removeAll(j.private)
-}
-
-// removeAll also removes what a module cache has made read-only.
-func removeAll(dir string) error {
-	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() && d.Type()&fs.ModeSymlink == 0 {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	return nil
 }
 
 func (j *Jail) add(p *Process) bool {
@@ -207,3 +133,6 @@ func (j *Jail) remove(p *Process) {
 	defer j.mu.Unlock()
 	delete(j.running, p)
 }
+
+// steps are what the stub does before it becomes the command.
+func (j *Jail) steps() string { return "no_new_privs limit=4:0 limit=7:1024" }

@@ -1,3 +1,0 @@
-module github.com/sallyport-dev/sallyport
-
-go 1.22

@@ -1,0 +1,135 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+)
+
+// JSON-RPC 2.0, section 5.1, and MCP's own code for a header that disagrees.
+const (
+	codeParse          = -32700
+	codeInvalidRequest = -32600
+	codeMethod         = -32601
+	codeParams         = -32602
+	codeHeader         = -32020
+)
+
+// checkBody reads the body of a POST under its cap, checks it, and puts the
+// same bytes back for the backend. They are in memory before next runs, since a
+// body that fails while it is proxied becomes an empty request.
+func checkBody(c *call) bool {
+	r := c.r
+	if c.method != http.MethodPost {
+		return true
+	}
+	if r.ContentLength > c.e.maxBody {
+		return tooLarge(c)
+	}
+	if !jsonContent(r.Header) {
+		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.maxBody))
+	if err != nil {
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return tooLarge(c)
+		}
+		return refuse(c, http.StatusBadRequest, "body", "the body could not be read")
+	}
+	m, wrong := parseMessage(body)
+	c.message = m
+	if wrong != nil {
+		return rpcRefuse(c, http.StatusBadRequest, "json-rpc", wrong.code, wrong.text)
+	}
+	if text := disagreement(r.Header, m); text != "" {
+		return rpcRefuse(c, http.StatusBadRequest, "mcp headers", codeHeader, text)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding = nil
+	return true
+}
+
+func tooLarge(c *call) bool {
+	return rpcRefuse(c, http.StatusRequestEntityTooLarge, "body size", codeInvalidRequest, "the body is over this endpoint's limit")
+}
+
+// jsonContent also stops a page's simple cross-origin POST, which cannot have
+// this content type, and bodies that the policy could not read.
+func jsonContent(h http.Header) bool {
+	values := h["Content-Type"]
+	if len(values) != 1 || len(h["Content-Encoding"]) > 0 {
+		return false
+	}
+	if values[0] == "application/json" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(values[0])
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, ok := params["charset"]
+	return !ok || strings.EqualFold(charset, "utf-8")
+}
+
+// disagreement compares the headers of revision 2026-07-28 with the body. A
+// backend may decide on either, so they must say the same.
+func disagreement(h http.Header, m message) string {
+	method := h["Mcp-Method"]
+	name := h["Mcp-Name"]
+	version := h["Mcp-Protocol-Version"]
+	switch {
+	case len(method) > 1 || len(name) > 1 || len(version) > 1:
+		return "an Mcp- header is there twice"
+	case len(method) == 1 && method[0] != m.method:
+		return "Mcp-Method is not the method of the body"
+	case len(name) == 1 && !sameName(name[0], m):
+		return "Mcp-Name is not the name in the body"
+	case len(version) == 1 && m.version != "" && version[0] != m.version:
+		return "MCP-Protocol-Version is not the version in the body"
+	}
+	return ""
+}
+
+// sameName decodes =?base64?…?=, the form for names that a header cannot hold.
+func sameName(header string, m message) bool {
+	if strings.HasPrefix(header, "=?base64?") && strings.HasSuffix(header, "?=") && len(header) >= len("=?base64??=") {
+		raw, err := base64.StdEncoding.Strict().DecodeString(header[len("=?base64?") : len(header)-len("?=")])
+		if err != nil {
+			return false
+		}
+		header = string(raw)
+	}
+	return m.hasName && header == m.name
+}
+
+// rpcError is the answer to a request that is refused.
+type rpcError struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Error   rpcErrorBody    `json:"error"`
+}
+
+type rpcErrorBody struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// rpcRefuse answers with a JSON-RPC error that has the request's id, or null.
+func rpcRefuse(c *call, status int, verdict string, code int, text string) bool {
+	id := c.message.id
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	body, err := json.Marshal(rpcError{"2.0", id, rpcErrorBody{code, text}})
+	if err != nil {
+		return refuse(c, status, verdict, text)
+	}
+	return answer(c, status, verdict, "application/json", body)
+}

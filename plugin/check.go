@@ -1,0 +1,217 @@
+package plugin
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// mistakes collects everything that is wrong with a configuration, so that its
+// author can mend it in one go.
+type mistakes struct{ list []string }
+
+func (m *mistakes) add(format string, args ...interface{}) {
+	m.list = append(m.list, fmt.Sprintf(format, args...))
+}
+
+func (m *mistakes) unknown(where string, extra map[string]interface{}) {
+	for key := range extra {
+		m.add("%s%s is not a setting: see the configuration reference", where, key)
+	}
+}
+
+func (m *mistakes) choice(key, value string, choices ...string) {
+	if !contains(choices, value) {
+		m.add("%s is %q: give one of %s", key, value, strings.Join(choices, ", "))
+	}
+}
+
+func (m *mistakes) number(key string, n, most int64) {
+	if n < 1 || n > most {
+		m.add("%s is %d: give 1 to %d", key, n, most)
+	}
+}
+
+var (
+	pathForm   = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
+	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	originForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[a-z0-9.\[\]:-]+$`)
+	scopeForm  = regexp.MustCompile(`^[\x21\x23-\x5b\x5d-\x7e]+$`) // RFC 6749, section 3.3
+)
+
+// compile turns a configuration into an edge without next.
+func compile(cfg *Config, name string, m *mistakes) *edge {
+	e := &edge{name: name, backend: cfg.Backend, maxBody: cfg.MaxBodyBytes, filter: cfg.FilterTools,
+		failures: cfg.FailuresPerMinute, forwardedFor: cfg.ClientAddress == "x-forwarded-for",
+		audit: cfg.AuditLog, level: levelOf(cfg.LogLevel), origins: map[string]bool{}}
+	m.unknown("", cfg.Extra)
+	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
+	m.choice("backendAuth", cfg.BackendAuth, "token", "none")
+	m.choice("clientAddress", cfg.ClientAddress, "remote", "x-forwarded-for")
+	m.choice("logLevel", cfg.LogLevel, levels...)
+	m.number("maxBodyBytes", cfg.MaxBodyBytes, 1<<30)
+	m.number("failuresPerMinute", int64(cfg.FailuresPerMinute), 1000000)
+	if cfg.FilterTools && cfg.Backend != "other" {
+		m.add("filterTools is for backend: other: a %s filters its own list", cfg.Backend)
+	}
+	e.prefix = pathSetting(m, "pathPrefix", cfg.PathPrefix)
+	e.backendPath = e.prefix
+	if cfg.BackendPath != "" {
+		e.backendPath = pathSetting(m, "backendPath", cfg.BackendPath)
+	}
+	for _, o := range cfg.AllowedOrigins {
+		o = strings.TrimSpace(o)
+		if !originForm.MatchString(o) {
+			m.add("allowedOrigins has %q: give scheme://host[:port] in lower case, without a path or *", o)
+		}
+		e.origins[o] = true
+	}
+	if len(cfg.Tokens) == 0 && cfg.OAuth == nil {
+		m.add("tokens is empty and oauth is not set: nobody could call anything")
+	}
+	for i := range cfg.Tokens {
+		e.tokens = append(e.tokens, checkToken(m, e, &cfg.Tokens[i], i))
+	}
+	checkBackendToken(m, e, cfg)
+	if cfg.OAuth != nil {
+		e.oauth = checkOAuth(m, e, cfg.OAuth)
+	}
+	e.table.Store(loadSecrets(e, &m.list))
+	return e
+}
+
+// pathSetting returns a path without a slash at its end: the root is "". Only
+// characters that are never escaped may stand in it, so that the decoded and
+// the escaped path of a request have the same prefix.
+func pathSetting(m *mistakes, key, value string) string {
+	if value == "/" {
+		return ""
+	}
+	if !pathForm.MatchString(value) {
+		m.add("%s is %q: give an absolute path such as /mcp, without a slash at its end, dot segments or escapes", key, value)
+	}
+	return value
+}
+
+// checkToken reads one client token. Files are read by loadSecrets.
+func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
+	where := "token " + cfg.Name + ": "
+	if !nameForm.MatchString(cfg.Name) {
+		where = fmt.Sprintf("tokens[%d]: ", i)
+		m.add("%sname is %q: give 1 to 64 of a-z, 0-9, dot, underscore and hyphen", where, cfg.Name)
+	}
+	for _, t := range e.tokens {
+		if t.who.id == "token:"+cfg.Name {
+			m.add("%sthe name is used twice", where)
+		}
+	}
+	m.unknown(where, cfg.Extra)
+	t := &token{where: where, who: &principal{id: "token:" + cfg.Name, grants: parseGrants(m, where, e.backend, cfg.Tools),
+		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
+	if cfg.Expires != "" {
+		day, err := time.Parse("2006-01-02", cfg.Expires)
+		if err != nil {
+			m.add("%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
+		}
+		t.expires = day.AddDate(0, 0, 1)
+	}
+	given := 0
+	for _, s := range []string{cfg.SHA256, cfg.Value, cfg.ValueFile} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		m.add("%sgive exactly one of sha256, value and valueFile", where)
+	}
+	t.secret = &secret{text: cfg.Value, file: cfg.ValueFile}
+	e.hasFiles = e.hasFiles || cfg.ValueFile != ""
+	e.literal = e.literal || cfg.Value != ""
+	if cfg.SHA256 != "" {
+		sum, err := hex.DecodeString(cfg.SHA256)
+		if err != nil || len(sum) != 32 {
+			m.add("%ssha256 is not the 64 hex digits of a SHA-256", where)
+		}
+		t.secret.sum = sum
+	}
+	return t
+}
+
+func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
+	if perMinute < 0 || concurrent < 0 || streams < 0 {
+		m.add("%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
+	}
+	return limits{perMinute: orDefault(perMinute, 120), concurrent: orDefault(concurrent, 8), streams: orDefault(streams, 16)}
+}
+
+func orDefault(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
+	literal := cfg.BackendToken != ""
+	file := cfg.BackendTokenFile != ""
+	if cfg.BackendAuth == "none" {
+		if literal || file {
+			m.add("backendAuth is none, but a backend token is given: remove one of them")
+		}
+		return
+	}
+	if literal == file {
+		m.add("backendAuth is token: give exactly one of backendTokenFile and backendToken, or backendAuth: none")
+		return
+	}
+	e.backendToken = &secret{text: cfg.BackendToken, file: cfg.BackendTokenFile}
+	e.hasFiles = e.hasFiles || file
+	e.literal = e.literal || literal
+}
+
+func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
+	m.unknown("oauth.", cfg.Extra)
+	checkURL(m, "oauth.issuer", cfg.Issuer)
+	if cfg.JWKSURL != "" {
+		checkURL(m, "oauth.jwksUrl", cfg.JWKSURL)
+	}
+	is := &issuer{url: cfg.Issuer, audience: cfg.Audience, jwksURL: cfg.JWKSURL, claim: cfg.PrincipalClaim,
+		grants: parseGrants(m, "oauth: ", e.backend, cfg.Tools), verified: &recent{},
+		limits: checkLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
+	if is.claim == "" {
+		is.claim = "sub"
+	}
+	for _, s := range cfg.Scopes {
+		s = strings.TrimSpace(s)
+		if !scopeForm.MatchString(s) {
+			m.add("oauth.scopes has %q, which is not a scope", s)
+		}
+		is.scopes = append(is.scopes, s)
+	}
+	if u := checkURL(m, "oauth.audience", cfg.Audience); u != nil {
+		if !insidePath(u.EscapedPath(), e.prefix) {
+			m.add("oauth.audience is %q: its path must be inside pathPrefix", cfg.Audience)
+		}
+		is.metadata = u.Scheme + "://" + u.Host + metadataPath + strings.TrimSuffix(u.EscapedPath(), "/")
+	}
+	return is
+}
+
+// checkURL wants https, since keys and tokens depend on it, except on loopback.
+func checkURL(m *mistakes, key, value string) *url.URL {
+	u, err := url.Parse(value)
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !safeURL(u) {
+		m.add("%s is %q: give an https URL without user, query and fragment", key, value)
+		return nil
+	}
+	return u
+}
+
+func safeURL(u *url.URL) bool {
+	host := u.Hostname()
+	return host != "" && (u.Scheme == "https" ||
+		(u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")))
+}

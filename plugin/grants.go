@@ -1,0 +1,90 @@
+package plugin
+
+import (
+	"regexp"
+	"strings"
+)
+
+// grants are what one principal may do. Everything else is refused.
+type grants struct {
+	all     bool            // * or ask:*
+	tools   map[string]bool // as written: tool, server/tool or server/*
+	servers map[string]bool // servers of which anything is granted
+	methods map[string]bool // from method:NAME
+
+	toolsHeader string // X-Sallyport-Tools
+	askHeader   string // X-Sallyport-Ask
+}
+
+var (
+	toolForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	methodForm = regexp.MustCompile(`^[A-Za-z0-9_.$/-]{1,128}$`)
+)
+
+func parseGrants(m *mistakes, where, backend string, list []string) *grants {
+	g := &grants{tools: map[string]bool{}, servers: map[string]bool{}, methods: map[string]bool{}}
+	if len(list) == 0 {
+		m.add(`%stools is empty: list what may be called, or "*" for everything`, where)
+	}
+	var named, asking []string
+	for _, entry := range list {
+		entry = strings.TrimSpace(entry)
+		if strings.HasPrefix(entry, "method:") {
+			addMethod(m, where, g, entry[len("method:"):])
+			continue
+		}
+		grant := strings.TrimPrefix(entry, "ask:")
+		if grant != entry {
+			if backend == "other" {
+				m.add("%stools has %q: only backend: sandbox and hub can hold a call until the owner agrees", where, entry)
+			}
+			asking = append(asking, grant)
+		}
+		addTool(m, where, backend, g, grant)
+		if !contains(named, grant) {
+			named = append(named, grant)
+		}
+	}
+	g.toolsHeader = strings.Join(named, ",")
+	if g.all {
+		g.toolsHeader = "*"
+	}
+	g.askHeader = strings.Join(asking, ",")
+	return g
+}
+
+func addMethod(m *mistakes, where string, g *grants, name string) {
+	if !methodForm.MatchString(name) || name == "tools/call" {
+		m.add("%stools has %q: give the full name of a method other than tools/call", where, "method:"+name)
+	}
+	g.methods[name] = true
+}
+
+// addTool knows server/tool and server/* on a hub, and tool elsewhere.
+func addTool(m *mistakes, where, backend string, g *grants, grant string) {
+	if grant == "*" {
+		g.all = true
+		return
+	}
+	server, tool, slash := strings.Cut(grant, "/")
+	switch {
+	case slash != (backend == "hub"):
+		m.add("%stools has %q: grants are server/tool or server/* on backend: hub, and plain tool names elsewhere", where, grant)
+	case slash && (!toolForm.MatchString(server) || (tool != "*" && !toolForm.MatchString(tool))),
+		!slash && !toolForm.MatchString(grant):
+		m.add("%stools has %q, which is not a grant", where, grant)
+	}
+	g.tools[grant] = true
+	if slash {
+		g.servers[server] = true
+	}
+}
+
+func contains(list []string, s string) bool {
+	for i := range list {
+		if list[i] == s {
+			return true
+		}
+	}
+	return false
+}

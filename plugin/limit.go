@@ -1,0 +1,185 @@
+package plugin
+
+import (
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// limits of one principal.
+type limits struct{ perMinute, concurrent, streams int }
+
+// bucket is a token bucket that holds a minute's worth.
+type bucket struct {
+	tokens float64
+	last   time.Time
+}
+
+// take takes one token, or returns the seconds until there will be one.
+func (b *bucket) take(now time.Time, perMinute int) int {
+	if b.last.IsZero() {
+		b.tokens = float64(perMinute)
+	} else {
+		b.tokens = math.Min(float64(perMinute), b.tokens+now.Sub(b.last).Seconds()*float64(perMinute)/60)
+	}
+	b.last = now
+	if b.tokens < 1 {
+		return int(math.Ceil((1 - b.tokens) * 60 / float64(perMinute)))
+	}
+	b.tokens--
+	return 0
+}
+
+// usage is what one principal of one middleware uses now. It is found by name
+// and lives on across reloads, as its streams do.
+type usage struct {
+	bucket           bucket
+	running, streams int
+}
+
+// maxUsages bounds the registry. OAuth can bring any number of principals, but
+// only with good tokens.
+const maxUsages = 4096
+
+var (
+	usageMu sync.Mutex
+	usages  = map[string]*usage{}
+	swept   time.Time
+)
+
+// admit counts the request against its principal's limits.
+func admit(c *call) bool {
+	usageMu.Lock()
+	u := findUsage(c.e.name+"\x00"+c.who.id, c.start)
+	wait := 60
+	why := "principals"
+	if u != nil {
+		wait = u.bucket.take(c.start, c.who.limits.perMinute)
+		why = "requests per minute"
+		if wait == 0 {
+			wait, why = enter(u, c.who.limits, c.method == http.MethodGet)
+		}
+	}
+	usageMu.Unlock()
+	if wait > 0 {
+		return tooMany(c, wait, why)
+	}
+	c.usage = u
+	c.stream = c.method == http.MethodGet
+	return true
+}
+
+func tooMany(c *call, wait int, why string) bool {
+	c.rw.Header().Set("Retry-After", strconv.Itoa(wait))
+	return refuse(c, http.StatusTooManyRequests, "limit", c.who.id+" is over its limit of "+why)
+}
+
+// enter takes a place, or says how many seconds to wait and for what.
+func enter(u *usage, l limits, stream bool) (int, string) {
+	switch {
+	case stream && u.streams >= l.streams:
+		return 10, "open streams"
+	case !stream && u.running >= l.concurrent:
+		return 1, "concurrent requests"
+	case stream:
+		u.streams++
+	default:
+		u.running++
+	}
+	return 0, ""
+}
+
+// becomeStream counts a POST that opens a long stream as one.
+func becomeStream(c *call) bool {
+	usageMu.Lock()
+	wait, why := enter(c.usage, c.who.limits, true)
+	if wait == 0 {
+		c.usage.running--
+	}
+	usageMu.Unlock()
+	c.stream = wait == 0
+	return c.stream || tooMany(c, wait, why)
+}
+
+func leave(u *usage, stream bool) {
+	usageMu.Lock()
+	if stream {
+		u.streams--
+	} else {
+		u.running--
+	}
+	usageMu.Unlock()
+}
+
+// findUsage returns nil where there is no room for one more principal. At most
+// once a second it forgets who has been idle for a bucket's minute.
+func findUsage(key string, now time.Time) *usage {
+	u := usages[key]
+	if u != nil {
+		return u
+	}
+	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
+		swept = now
+		for k, old := range usages {
+			if old.running == 0 && old.streams == 0 && now.Sub(old.bucket.last) > time.Minute {
+				delete(usages, k)
+			}
+		}
+	}
+	if len(usages) >= maxUsages {
+		return nil
+	}
+	u = &usage{}
+	usages[key] = u
+	return u
+}
+
+var (
+	failureMu sync.Mutex
+	failures  = &recent{} // of *bucket, by middleware and address
+)
+
+// countFailure returns 0 while the address may go on, or the seconds to wait.
+func countFailure(c *call) int {
+	key := c.e.name + "\x00" + clientAddress(c.r, c.e.forwardedFor)
+	failureMu.Lock()
+	defer failureMu.Unlock()
+	b, ok := failures.get(key).(*bucket)
+	if !ok {
+		b = &bucket{}
+	}
+	failures.put(key, b)
+	return b.take(c.start, c.e.failures)
+}
+
+// clientAddress is whom a failure is counted against: an IPv4 address or an
+// IPv6 /64, which one host can have all of. Of X-Forwarded-For only the last
+// entry counts: the trusted hop wrote it, what stands before came from outside.
+func clientAddress(r *http.Request, forwardedFor bool) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	addr, err := netip.ParseAddr(host)
+	if values := r.Header["X-Forwarded-For"]; forwardedFor && len(values) > 0 {
+		list := strings.Split(values[len(values)-1], ",")
+		if last, wrong := netip.ParseAddr(strings.TrimSpace(list[len(list)-1])); wrong == nil {
+			addr = last
+			err = nil
+		}
+	}
+	if err != nil {
+		return host
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, _ := addr.Prefix(64)
+	return network.String()
+}

@@ -1,0 +1,88 @@
+package plugin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// openMethods may be sent by every token. They show what is there; what they
+// list is filtered by grants.
+var openMethods = map[string]bool{
+	"initialize": true, "server/discover": true, "ping": true, "logging/setLevel": true,
+	"tools/list": true, "subscriptions/listen": true,
+}
+
+// hubTools are the tools of a hub's aggregate. The hub itself decides on the
+// server and tool that they are aimed at.
+var hubTools = map[string]bool{
+	"list_servers": true, "list_tools": true, "get_tool_schema": true,
+	"call_tool": true, "wake_server": true, "sleep_server": true,
+}
+
+// checkGrant refuses what the principal may not do.
+func checkGrant(c *call) bool {
+	g := c.who.grants
+	m := c.message
+	if c.e.backend == "hub" && !g.all && !checkHubPlace(c) {
+		return false
+	}
+	if c.method != http.MethodPost || m.method == "" {
+		return true // streams, session ends, and responses to the server's requests
+	}
+	if m.method == "subscriptions/listen" && !becomeStream(c) {
+		return false
+	}
+	switch {
+	case g.all || g.methods[m.method]:
+		return true
+	case m.method == "tools/call":
+		if granted(g, c.server, m.tool) {
+			return true
+		}
+		return rpcRefuse(c, refusedStatus(c), "tool", codeParams, fmt.Sprintf("the tool %q is not granted to %s", short(m.tool), c.who.id))
+	case m.method == "subscriptions/listen" && m.resources:
+	case openMethods[m.method] || strings.HasPrefix(m.method, "notifications/"):
+		return true
+	}
+	return rpcRefuse(c, refusedStatus(c), "method", codeMethod, fmt.Sprintf("the method %q is not granted to %s", short(m.method), c.who.id))
+}
+
+// granted says whether a tool may be called: of a hub's server, of its
+// aggregate ("hub"), or of a backend with one set of tools ("").
+func granted(g *grants, server, tool string) bool {
+	switch server {
+	case "":
+		return g.tools[tool] && !strings.Contains(tool, "/")
+	case "hub":
+		return hubTools[tool] && len(g.servers) > 0
+	}
+	server = strings.TrimPrefix(server, "servers/")
+	return g.tools[server+"/*"] || (g.tools[server+"/"+tool] && tool != "*")
+}
+
+// checkHubPlace refuses, before it is woken, a server of which nothing is
+// granted, and every part of the hub that is not a server's or the aggregate's.
+func checkHubPlace(c *call) bool {
+	g := c.who.grants
+	parts := strings.SplitN(strings.TrimPrefix(c.r.URL.Path[len(c.e.prefix):], "/"), "/", 3)
+	switch {
+	case parts[0] == "hub" && len(g.servers) > 0:
+		c.server = "hub"
+		return true
+	case parts[0] == "servers" && len(parts) > 1 && g.servers[parts[1]]:
+		c.server = "servers/" + parts[1]
+		return true
+	}
+	return refuse(c, http.StatusForbidden, "server", "nothing here is granted to "+c.who.id)
+}
+
+// refusedStatus is 200 for a client that reads the answer of its POST. A legacy
+// client waits on its stream instead, and nobody waits for the answer to a
+// notification: they get a status that they notice.
+func refusedStatus(c *call) int {
+	if c.message.id == nil || !strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")), "text/event-stream") {
+		return http.StatusForbidden
+	}
+	return http.StatusOK
+}

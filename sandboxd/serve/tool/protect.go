@@ -1,0 +1,59 @@
+package tool
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// DefaultProtected are the paths that write_file and edit_file leave alone:
+// what another program on the owner's side would run by itself later. An entry
+// is one or more names joined by slashes (each may hold the wildcards of
+// path.Match); it covers every path in which those names follow each other, at
+// any depth, and all that lies beneath. It keeps a careless model from harm and
+// is no wall: a command can write there.
+var DefaultProtected = []string{
+	".git", ".gitconfig", ".gitmodules", ".husky", ".pre-commit-config.yaml",
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish",
+	".envrc", ".mcp.json", ".vscode", ".idea", ".devcontainer", ".cursor", ".claude", ".gemini", ".codex", ".ssh", ".netrc",
+}
+
+// unprotected refuses a resolved path that an entry covers. Case does not
+// count: on a case-folding file system .GIT is .git.
+func (s *Set) unprotected(name string) error {
+	parts := strings.Split(strings.ToLower(name), "/")
+	for _, entry := range s.protected() {
+		want := strings.Split(strings.ToLower(entry), "/")
+		for i := 0; i+len(want) <= len(parts); i++ {
+			if covers(want, parts[i:]) {
+				return fmt.Errorf("%s is protected by the owner's entry %q, because other programs run what stands there: ask the owner to make this change", quote(name), entry)
+			}
+		}
+	}
+	return nil
+}
+
+func covers(want, parts []string) bool {
+	for i, w := range want {
+		if ok, err := path.Match(w, parts[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Set) protected() []string {
+	if s.cfg.Protected == nil {
+		return DefaultProtected
+	}
+	return s.cfg.Protected
+}
+
+// protection is what the descriptions of the writing tools say about it.
+func (s *Set) protection() string {
+	if len(s.protected()) == 0 {
+		return ""
+	}
+	return " Files that other programs run by themselves (such as .git, shell start-up files, .envrc, .vscode, .mcp.json) are protected."
+}
