@@ -62,6 +62,7 @@ write_env() {
 		say "SALLYPORT_GID=$gid"
 		say "SALLYPORT_TMPFS_SIZE=512m"
 		say "SALLYPORT_CPUS=$cpus"
+		[ ! -S /var/run/docker.sock ] || say "SALLYPORT_DOCKER_GID=$(stat -c %g /var/run/docker.sock)"
 	} >.env.new
 	ln .env.new .env # never over one that came in between
 	rm -f .env.new
@@ -81,13 +82,12 @@ token() {
 
 # own gives the private files to the user that the containers run as.
 own() {
-	chmod 0700 .sallyport .sallyport/edge
-	for file in .env .sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token; do
-		[ ! -L "$file" ] || die "$file is a symbolic link: remove it"
-		chmod 0600 "$file"
-		[ "$(id -u)" != 0 ] || chown -h "$uid:$gid" "$file"
+	for name in $folders $files; do
+		[ ! -L "$name" ] || die "$name is a symbolic link: remove it"
+		[ "$(id -u)" != 0 ] || chown -h "$uid:$gid" "$name"
 	done
-	[ "$(id -u)" != 0 ] || chown -h "$uid:$gid" .sallyport .sallyport/edge
+	chmod 0700 $folders
+	chmod 0600 $files
 }
 
 # Traefik reads these as that user; a checkout made under umask 077 hides them.
@@ -109,9 +109,13 @@ if [ -e .env ]; then
 else
 	write_env
 fi
-mkdir -p .sallyport/edge
-token .sallyport/edge/client-token
-token .sallyport/sandbox-token
-token .sallyport/hub-token
+folders=".sallyport .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
+tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token"
+files=".env $tokens config/mcp.json"
+mkdir -p $folders
+for file in $tokens; do
+	token "$file"
+done
+[ -e config/mcp.json ] || say '{"mcpServers": {}}' >config/mcp.json
 own
 readable
