@@ -63,3 +63,20 @@ func TestReadmeIsShort(t *testing.T) {
 		t.Errorf("README.md has %d lines, the limit is 199", n)
 	}
 }
+
+// A page that names a file of ours names one that exists.
+func TestFilesNamedInPagesExist(t *testing.T) {
+	name := regexp.MustCompile("`((?:plugin|sandboxd|dockerproxy|deploy|docs|e2e)/[A-Za-z0-9_./-]+)`")
+	seen := 0
+	for _, page := range tracked(t, ".md") {
+		for _, m := range name.FindAllStringSubmatch(read(t, page), -1) {
+			seen++
+			if _, err := os.Stat(strings.TrimSuffix(m[1], "/")); err != nil {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no name found: this test reads the pages wrongly")
+	}
+}

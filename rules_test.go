@@ -107,14 +107,17 @@ func TestLineBudgets(t *testing.T) {
 		{2000, []string{"plugin"}},
 		{1200, []string{"sandboxd/jail"}},
 		{2000, []string{"sandboxd/serve"}},
+		{1100, []string{"sandboxd/files", "sandboxd/capture", "sandboxd/diff"}}, // what the tools do, apart from who may call them
 		{3000, []string{"sandboxd/hub"}},
-		{1500, []string{"dockerproxy"}},
+		{1500, []string{"dockerproxy"}}, // without spec, which the hub reads as well
+		{1500, []string{"dockerproxy/spec"}},
 		{2500, owner},
 	}
 	for _, b := range budgets {
 		sum := 0
 		for _, f := range sources(t) {
-			if !f.test && f.in(b.dirs...) {
+			apart := f.in("dockerproxy/spec") && b.dirs[0] != "dockerproxy/spec"
+			if !f.test && f.in(b.dirs...) && !apart {
 				sum += f.lines
 			}
 		}

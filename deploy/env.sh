@@ -17,7 +17,7 @@ setting() {
 }
 
 show() {
-	address=$(setting SALLYPORT_HTTPS 127.0.0.1:8443)
+	address=${SALLYPORT_HTTPS:-$(setting SALLYPORT_HTTPS 127.0.0.1:8443)}
 	say "Serving $(setting SALLYPORT_WORKSPACE '?') at https://$address/mcp-sandbox/sse (or /mcp-sandbox/mcp)."
 	say "Traefik's certificate is its own: a client on this machine must be told to accept it."
 	say "The client's token:  cat $PWD/.sallyport/edge/client-token"

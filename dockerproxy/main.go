@@ -1,4 +1,113 @@
-// Command dockerproxy is the only process that holds the Docker socket.
+// Command dockerproxy is the only process that holds the Docker socket. The
+// hub asks it, over a unix socket, for the servers of mcp.json by name; every
+// byte that reaches the daemon is derived here.
 package main
 
-func main() {}
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+)
+
+const usage = `usage: dockerproxy              serve, until SIGTERM
+       dockerproxy healthcheck  ask the serving one; exit 0 if it answers
+
+settings (environment)
+  CONFIG_PATH            /config/mcp.json        the servers
+  LISTEN_SOCKET          /run/proxy/docker.sock  where the hub connects
+  DOCKER_SOCKET          /var/run/docker.sock    the daemon
+  SANDBOX_SECRETS_DIR    /run/secrets            <secretsFrom>.env files
+  SANDBOX_SECRETS_WATCH  true                    restart a server whose secrets change
+  SOCKET_MODE            0660                    of LISTEN_SOCKET; never for everyone
+  HUB_UID                (own uid)               the only user id that is served
+  INSTANCE               sallyport               owner label; [a-z0-9]{1,16}
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+
+// run returns the exit code: 0 fine, 1 failed, 2 wrong usage or settings.
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	health := len(args) == 1 && args[0] == "healthcheck"
+	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	if len(args) > 0 && !health {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	s, err := readSettings(getenv)
+	if err != nil {
+		fmt.Fprintf(stderr, "dockerproxy: %v\n", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if health {
+		err = healthcheck(s)
+	} else {
+		err = serve(ctx, s, slog.New(slog.NewJSONHandler(stderr, nil)))
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "dockerproxy: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// serve runs the proxy until ctx ends and its containers are gone.
+func serve(ctx context.Context, s settings, log *slog.Logger) error {
+	p := &proxy{settings: s, log: log, docker: newDaemon(s.dockerSocket), held: map[string]*session{}}
+	var err error
+	if p.policy, err = loadPolicy(s); err != nil {
+		return err
+	}
+	p.logPolicy()
+	if err := p.docker.negotiate(ctx); err != nil {
+		return err
+	}
+	listener, err := listen(s)
+	if err != nil {
+		return err
+	}
+	if err := p.reap(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	go p.watch(ctx)
+	log.Info("listening", "socket", s.listenSocket, "instance", s.instance, "hubUID", s.hubUID, "api", p.docker.api())
+	return p.accept(ctx, listener)
+}
+
+// healthcheck is the handshake of a hub. A proxy that refuses our uid is
+// alive as well.
+func healthcheck(s settings) error {
+	c, err := net.DialTimeout("unix", s.listenSocket, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c, "{\"verb\":%q,\"version\":%d}\n", spec.VerbPolicy, spec.Version)
+	var reply spec.Reply
+	line, err := bufio.NewReader(io.LimitReader(c, 1<<20)).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &reply)
+	}
+	if err == nil && !reply.OK && reply.Code != spec.CodeDenied {
+		err = errors.New(reply.Error)
+	}
+	return err
+}

@@ -142,3 +142,7 @@ func checkRemote(r *reader, e *Entry) {
 		}
 	}
 }
+
+// EnvName reports whether a name can be an environment variable's: letters,
+// digits and _, at most 128 of them, the first no digit.
+func EnvName(name string) bool { return envName.MatchString(name) }

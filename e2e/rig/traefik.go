@@ -50,7 +50,7 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 	}
 	args := []string{
 		"--global.checknewversion=false", "--global.sendanonymoususage=false",
-		"--log.level=DEBUG", "--log.nocolor=true", "--accesslog=true", "--api.insecure=true",
+		"--log.level=DEBUG", "--log.nocolor=true", "--api.insecure=true",
 		"--entrypoints.web.address=" + web, "--entrypoints.websecure.address=" + secure,
 		"--entrypoints.traefik.address=" + api,
 		"--providers.file.directory=" + tr.dynamic,

@@ -28,9 +28,9 @@ type Line struct {
 }
 
 func (l Line) text() string {
-	s := fmt.Sprintf("%-4s  %-10s %s\n", l.Verdict, l.Boundary, l.Proof)
+	s := fmt.Sprintf("%-4s  %-11s %s\n", l.Verdict, l.Boundary, l.Proof)
 	if l.Verdict != OK {
-		s += fmt.Sprintf("                 [%s] %s\n                 fix: %s\n", l.Finding, l.Cause, l.Fix)
+		s += fmt.Sprintf("                  [%s] %s\n                  fix: %s\n", l.Finding, l.Cause, l.Fix)
 	}
 	return s
 }

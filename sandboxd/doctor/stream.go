@@ -33,7 +33,7 @@ func (w *walk) stream() bool {
 		}
 		return false
 	}
-	headers := time.Since(start).Round(time.Millisecond)
+	headers := since(start)
 	proof := fmt.Sprintf("GET %s: %d, headers after %s", u, res.StatusCode, headers)
 	if name := streamFault(res); name != "" {
 		w.found(boundary, name, "%s, Content-Type: %q", proof, res.Header.Get("Content-Type"))
@@ -49,9 +49,9 @@ func (w *walk) stream() bool {
 		return false
 	}
 	if late := first.at - headers; late > 2*time.Second {
-		w.found(boundary, "delayed", "%s, first event %s later", proof, late.Round(time.Millisecond))
+		w.found(boundary, "delayed", "%s, first event %s later", proof, late.Round(100*time.Microsecond))
 	} else {
-		w.ok(boundary, "%s, first event %s later", proof, late.Round(time.Millisecond))
+		w.ok(boundary, "%s, first event %s later", proof, late.Round(100*time.Microsecond))
 	}
 	return w.endpoint(u, first)
 }

@@ -62,7 +62,7 @@ func (w *walk) connect(boundary string, t mcp.Transport) *mcp.ClientSession {
 	limit.Stop()
 	context.AfterFunc(w.ctx, cancel)
 	info := s.InitializeResult()
-	w.ok(boundary, "initialize: %s %s, protocol %s, %s", info.ServerInfo.Name, info.ServerInfo.Version, info.ProtocolVersion, time.Since(start).Round(time.Millisecond))
+	w.ok(boundary, "initialize: %s %s, protocol %s, %s", info.ServerInfo.Name, info.ServerInfo.Version, info.ProtocolVersion, since(start))
 	return s
 }
 
@@ -115,7 +115,7 @@ func (w *walk) call(s *mcp.ClientSession, tools []string) {
 			continue
 		}
 		wrote = wrote || step.tool == "write_file"
-		w.ok(step.tool, "%s", time.Since(start).Round(time.Millisecond))
+		w.ok(step.tool, "%s", since(start))
 		if strings.Contains(text, "MCP_JAIL=group") {
 			w.found("jail", "jail-off", "the result says so")
 		}

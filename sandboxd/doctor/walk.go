@@ -168,7 +168,7 @@ func (w *walk) ask(method string, u *url.URL, auth bool) (reply, error) {
 		return reply{}, err
 	}
 	defer res.Body.Close()
-	r := reply{status: res.StatusCode, header: res.Header, took: time.Since(start).Round(100 * time.Microsecond)}
+	r := reply{status: res.StatusCode, header: res.Header, took: since(start)}
 	if res.Header.Get("Content-Type") != "text/event-stream" { // which would not end
 		raw, _ := io.ReadAll(io.LimitReader(res.Body, 512))
 		r.body = string(raw)
@@ -194,3 +194,5 @@ func loopback(u *url.URL) bool {
 	a, err := netip.ParseAddr(u.Hostname())
 	return err == nil && a.IsLoopback()
 }
+
+func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Microsecond) }

@@ -7,8 +7,11 @@ package jail
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -35,8 +38,10 @@ const (
 
 // Config is the policy of one jail.
 type Config struct {
-	Mode        Mode
-	Network     Network
+	Mode    Mode
+	Network Network
+	// InContainer grants what a container has for itself: its /tmp, /dev/shm,
+	// terminals and Unix sockets.
 	InContainer bool
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
@@ -63,12 +68,17 @@ type Result struct {
 	Canceled   bool  // the context given to Start ended
 	OOMKilled  *bool // nil where it is not known
 	OutputHeld bool  // output was still held open when the drain bound passed
+	Unkillable bool  // something that was killed hangs in the kernel and has not died
 	Duration   time.Duration
 }
 
 // Jail runs commands under one policy.
 type Jail struct {
 	cfg     Config
+	abi     int
+	outer   *os.File // the domain of a command's thread here
+	inner   *os.File // the command's own domain
+	filter  *os.File
 	mu      sync.Mutex
 	closed  bool
 	running map[*Process]bool
@@ -77,14 +87,57 @@ type Jail struct {
 // New builds the jail and walks into each of its walls once. A wall that gives
 // is an error that names the missing piece and the downgrade.
 func New(cfg Config) (*Jail, error) {
-	if err := children.start(); err != nil {
+	j := &Jail{cfg: cfg, running: map[*Process]bool{}}
+	if err := j.build(); err != nil {
+		j.Close()
+		if cfg.Mode == Full {
+			err = unbuilt(err)
+		}
 		return nil, err
+	}
+	return j, nil
+}
+
+func (j *Jail) build() (err error) {
+	if os.Geteuid() == 0 {
+		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
+	}
+	rules := j.cfg.rules()
+	if err := children.start(); err != nil {
+		return err
 	}
 	// Memory and environment of this process hold the token: not for children.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return nil, err
+	if j.cfg.has("flag server not dumpable") {
+		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
-	return &Jail{cfg: cfg, running: map[*Process]bool{}}, nil
+	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); v != 0 {
+		return fmt.Errorf("this process stays dumpable (%d, %v)", v, err)
+	}
+	if j.cfg.Mode == Full {
+		return j.buildWalls(rules)
+	}
+	return nil
+}
+
+func (j *Jail) buildWalls(rules []rule) (err error) {
+	if j.cfg.InContainer {
+		if path, err := j.cfg.foreignSocket(); path != "" || err != nil {
+			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
+		}
+	}
+	if j.abi, err = abi(); err != nil || j.abi < minABI {
+		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", minABI, j.abi, err)
+	}
+	if j.outer, j.inner, err = j.cfg.domains(rules); err != nil {
+		return err
+	}
+	if j.filter, err = filterFile(assemble(rules, runtime.GOARCH)); err != nil {
+		return err
+	}
+	if err := theCanary.start(); err != nil {
+		return fmt.Errorf("the canary: %w", err)
+	}
+	return j.selfTest(rules)
 }
 
 // Run starts c and waits for its end.
@@ -99,6 +152,9 @@ func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
 // Notices are the lines about this jail that the start-up, doctor and every
 // result must say aloud, such as that the jail is downgraded.
 func (j *Jail) Notices() []string {
+	if j.cfg.Mode == Full {
+		return nil
+	}
 	return []string{"MCP_JAIL=group: commands are only a process group. Nothing but the account keeps them from this server's token, " +
 		"from other files and processes of the account and from the network, and what leaves the group outlives its command."}
 }
@@ -115,6 +171,9 @@ func (j *Jail) Close() error {
 	for _, p := range left {
 		p.Kill()
 		p.Wait()
+	}
+	for _, f := range []*os.File{j.outer, j.inner, j.filter} {
+		f.Close() // no harm where it was never opened
 	}
 	return nil
 }
@@ -133,6 +192,3 @@ func (j *Jail) remove(p *Process) {
 	defer j.mu.Unlock()
 	delete(j.running, p)
 }
-
-// steps are what the stub does before it becomes the command.
-func (j *Jail) steps() string { return "no_new_privs limit=4:0 limit=7:1024" }

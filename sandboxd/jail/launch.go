@@ -2,11 +2,15 @@ package jail
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // startBound is how long a stub may take to become the command.
@@ -54,13 +58,16 @@ func (p *Process) launch(c Command) error {
 	if err := errors.Join(d.open(statusFD, child, nil), p.connect(d, c)); err != nil {
 		return err
 	}
-	steps := p.jail.steps()
-	if c.Dir != nil {
-		d.fds[dirFD] = c.Dir.Fd()
-		steps = "chdir " + steps
+	steps, err := p.steps(d, c)
+	if err != nil {
+		return err
+	}
+	env := c.Env
+	if p.at != nil {
+		env = p.at.environ()
 	}
 	p.pid, p.exited, err = children.fork(append([]string{stubName, steps}, c.Args...), &syscall.ProcAttr{
-		Env:   c.Env,
+		Env:   env,
 		Files: d.fds,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})
@@ -71,6 +78,45 @@ func (p *Process) launch(c Command) error {
 	d.close()
 	return p.ready(status)
 }
+
+// steps are what the stub does before it becomes the command, in order. The
+// limit on processes comes last: the stub may still need a thread before.
+func (p *Process) steps(d *descriptors, c Command) (string, error) {
+	j := p.jail
+	if p.extra != "" {
+		return p.extra, nil
+	}
+	var s []string
+	add := func(step string, args ...any) { s = append(s, fmt.Sprintf(step, args...)) }
+	if c.Dir != nil {
+		d.fds[dirFD] = c.Dir.Fd()
+		add("chdir")
+	}
+	for _, r := range j.cfg.rules() {
+		switch r.kind + " " + r.name {
+		case "limit " + r.name:
+			add("limit=%d:%d", limitNumber[r.name], r.bits)
+		case "flag no_new_privs":
+			add("%s", r.name)
+		}
+	}
+	if j.cfg.Mode == Full {
+		d.fds[rulesFD], d.fds[filterFD] = j.inner.Fd(), j.filter.Fd()
+		add("landlock")
+		if p.at != nil {
+			add("probe=landlock")
+		}
+		add("seccomp")
+	}
+	n, err := theBudget.limit(j)
+	add("limit=%d:%d", unix.RLIMIT_NPROC, n)
+	if p.at != nil {
+		add("probe=seccomp")
+	}
+	return strings.Join(s, " "), err
+}
+
+var limitNumber = map[string]int{"core": unix.RLIMIT_CORE, "nofile": unix.RLIMIT_NOFILE}
 
 // connect opens the command's three streams.
 func (p *Process) connect(d *descriptors, c Command) error {

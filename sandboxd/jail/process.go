@@ -15,6 +15,8 @@ import (
 // Process is a started command.
 type Process struct {
 	jail   *Jail
+	extra  string // a step for a throw-away child, instead of the walls
+	at     *place // what a throw-away child probes
 	pid    int
 	exited <-chan syscall.WaitStatus
 	out    output
@@ -64,20 +66,34 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	defer p.jail.remove(p)
 	defer p.kill()
 	begin := time.Now()
-	err := p.launch(c)
-	if err != nil {
+	oom := oomKills()
+	if err := p.begin(c); err != nil {
 		p.out.drain()
 		started <- err
 		return
 	}
 	started <- nil
 	status := p.await(ctx, c.Timeout)
+	if p.jail.cfg.Mode == Full {
+		killDomain()
+		p.result.Unkillable = !awaitEmpty()
+	}
 	p.result.OutputHeld = p.out.drain()
+	p.result.OOMKilled = oom.since()
 	p.result.Duration = time.Since(begin)
 	p.result.ExitCode = status.ExitStatus()
 	if status.Signaled() {
 		p.result.Signal = unix.SignalName(status.Signal())
 	}
+}
+
+func (p *Process) begin(c Command) error {
+	if p.jail.cfg.Mode == Full {
+		if err := p.jail.enterOuter(); err != nil {
+			return err
+		}
+	}
+	return p.launch(c)
 }
 
 // await returns when the command's program is gone, for whatever reason.

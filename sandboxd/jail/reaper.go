@@ -100,3 +100,12 @@ func (r *reaper) kill(pid int) {
 		unix.Kill(-pid, unix.SIGKILL)
 	}
 }
+
+// probe asks whether the calling thread may signal a child. While it is not
+// reaped, its number belongs to nobody else.
+func (r *reaper) probe(pid int) (alive bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, alive = r.waiting[pid]
+	return alive, unix.Kill(pid, 0)
+}

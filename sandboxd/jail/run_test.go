@@ -20,13 +20,29 @@ const long = time.Minute
 
 func newJail(t *testing.T, mode jail.Mode) (*jail.Jail, string) {
 	t.Helper()
+	return newJailWith(t, jail.Config{Mode: mode, Network: jail.None})
+}
+
+func newJailWith(t *testing.T, cfg jail.Config) (*jail.Jail, string) {
+	t.Helper()
 	dir := t.TempDir()
-	j, err := jail.New(jail.Config{Mode: mode, Network: jail.None, Writable: []string{dir}})
+	cfg.Writable = []string{dir}
+	j, err := jail.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() })
 	return j, dir
+}
+
+// inBothModes runs a test of what every jail promises.
+func inBothModes(t *testing.T, test func(t *testing.T, j *jail.Jail, dir string)) {
+	for _, mode := range []jail.Mode{jail.Group, jail.Full} {
+		t.Run(string(mode), func(t *testing.T) {
+			j, dir := newJail(t, mode)
+			test(t, j, dir)
+		})
+	}
 }
 
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
@@ -45,8 +61,9 @@ func run(t *testing.T, j *jail.Jail, c jail.Command) (res jail.Result, stdout, s
 	return res, o.String(), e.String()
 }
 
-func TestExitCodesAndStreams(t *testing.T) {
-	j, _ := newJail(t, jail.Group)
+func TestExitCodesAndStreams(t *testing.T) { inBothModes(t, exitCodesAndStreams) }
+
+func exitCodesAndStreams(t *testing.T, j *jail.Jail, _ string) {
 	res, out, err := run(t, j, jail.Command{Args: sh("echo out; echo err >&2; exit 7")})
 	if res.ExitCode != 7 || res.Signal != "" || res.TimedOut || res.Canceled || res.OutputHeld || out != "out\n" || err != "err\n" {
 		t.Errorf("%+v %q %q", res, out, err)
@@ -57,8 +74,9 @@ func TestExitCodesAndStreams(t *testing.T) {
 	}
 }
 
-func TestProgramThatDoesNotStart(t *testing.T) {
-	j, dir := newJail(t, jail.Group)
+func TestProgramThatDoesNotStart(t *testing.T) { inBothModes(t, programThatDoesNotStart) }
+
+func programThatDoesNotStart(t *testing.T, j *jail.Jail, dir string) {
 	plain := filepath.Join(dir, "plain")
 	os.WriteFile(plain, []byte("x"), 0o644)
 	for path, want := range map[string]string{"/nonexistent": "no such file", plain: "permission denied", "sh": "absolute"} {
@@ -69,8 +87,9 @@ func TestProgramThatDoesNotStart(t *testing.T) {
 }
 
 // A command gets three descriptors, the given environment and nothing else.
-func TestNothingIsInherited(t *testing.T) {
-	j, dir := newJail(t, jail.Group)
+func TestNothingIsInherited(t *testing.T) { inBothModes(t, nothingIsInherited) }
+
+func nothingIsInherited(t *testing.T, j *jail.Jail, dir string) {
 	leak, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +111,9 @@ func TestNothingIsInherited(t *testing.T) {
 	}
 }
 
-func TestWorkingDirectoryIsTheOpenOne(t *testing.T) {
-	j, dir := newJail(t, jail.Group)
+func TestWorkingDirectoryIsTheOpenOne(t *testing.T) { inBothModes(t, workingDirectoryIsTheOpenOne) }
+
+func workingDirectoryIsTheOpenOne(t *testing.T, j *jail.Jail, dir string) {
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +132,9 @@ func TestWorkingDirectoryIsTheOpenOne(t *testing.T) {
 	}
 }
 
-func TestTimeoutCancelAndKill(t *testing.T) {
-	j, _ := newJail(t, jail.Group)
+func TestTimeoutCancelAndKill(t *testing.T) { inBothModes(t, timeoutCancelAndKill) }
+
+func timeoutCancelAndKill(t *testing.T, j *jail.Jail, _ string) {
 	res, out, _ := run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: time.Second})
 	if !res.TimedOut || res.Signal != "SIGKILL" || res.ExitCode != -1 || out != "begun\n" {
 		t.Errorf("timeout: %+v %q", res, out)
@@ -138,8 +159,9 @@ func TestTimeoutCancelAndKill(t *testing.T) {
 }
 
 // The children in the group die with the command, so its output ends too.
-func TestBackgroundChildrenDieAtExit(t *testing.T) {
-	j, dir := newJail(t, jail.Group)
+func TestBackgroundChildrenDieAtExit(t *testing.T) { inBothModes(t, backgroundChildrenDieAtExit) }
+
+func backgroundChildrenDieAtExit(t *testing.T, j *jail.Jail, dir string) {
 	res, _, _ := run(t, j, jail.Command{Args: sh("sleep 900 & echo $! > " + dir + "/pid; exit 0"), Timeout: long})
 	if res.TimedOut || res.ExitCode != 0 || res.OutputHeld {
 		t.Errorf("%+v", res)
@@ -158,8 +180,9 @@ func TestGroupModeBoundsHeldOutput(t *testing.T) {
 	kill(t, filepath.Join(dir, "pid"))
 }
 
-func TestCloseKillsAndRefuses(t *testing.T) {
-	j, dir := newJail(t, jail.Group)
+func TestCloseKillsAndRefuses(t *testing.T) { inBothModes(t, closeKillsAndRefuses) }
+
+func closeKillsAndRefuses(t *testing.T, j *jail.Jail, dir string) {
 	p, err := j.Start(t.Context(), jail.Command{Args: sh("echo $$ > " + dir + "/pid; exec sleep 900")})
 	if err != nil {
 		t.Fatal(err)

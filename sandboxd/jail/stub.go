@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -66,8 +67,18 @@ func enter(name, value string) error {
 		return unix.Fchdir(dirFD)
 	case "no_new_privs":
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	case "landlock":
+		return enterDomain(rulesFD, 0)
+	case "seccomp":
+		raw := make([]byte, 1<<15)
+		n, err := unix.Pread(filterFD, raw, 0)
+		return errors.Join(err, enterFilter(raw[:max(n, 0)]))
 	case "limit":
 		return setLimit(value)
+	case "probe":
+		return probe(value)
+	case "trial":
+		return trial()
 	}
 	return fmt.Errorf("unknown step")
 }

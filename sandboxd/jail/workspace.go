@@ -61,7 +61,7 @@ func (w Workspace) forRoot(stat *syscall.Stat_t) (Workspace, error) {
 		w.Notices = append(w.Notices, fmt.Sprintf("workspace %s belonged to root: the directory itself (not its contents) now belongs to %d:%d", w.Path, w.UID, w.GID))
 	}
 	w.Notices = append(w.Notices, fmt.Sprintf("started as root: continuing as %d:%d", w.UID, w.GID))
-	return w, nil
+	return w.reachable()
 }
 
 // DropRoot gives up root for the workspace's owner, and tries to regain it:

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +15,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
-
-func TestMain(m *testing.M) {
-	jail.StubMain()
-	os.Exit(m.Run())
-}
 
 const token = "0123456789abcdef0123456789abcdef"
 
@@ -125,13 +118,13 @@ func (b *buffer) String() string {
 
 // headers adds headers to every request of a client.
 type headers struct {
-	h    http.Header
+	h    *changing
 	next http.RoundTripper
 }
 
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range h.h {
+	for name, values := range h.h.get() {
 		r.Header[name] = values
 	}
 	return h.next.RoundTrip(r)
@@ -165,6 +158,11 @@ func eachTransport(t *testing.T, f func(t *testing.T, transport string)) {
 // connect opens a client. What it returns besides cuts all its connections, as
 // the end of the client's process would.
 func connect(t *testing.T, s *server, transport string, h http.Header) (*mcp.ClientSession, func()) {
+	t.Helper()
+	return connectWith(t, s, transport, &changing{h: h})
+}
+
+func connectWith(t *testing.T, s *server, transport string, h *changing) (*mcp.ClientSession, func()) {
 	t.Helper()
 	dialer := &http.Transport{}
 	ctx, cut := context.WithCancel(t.Context())

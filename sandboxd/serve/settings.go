@@ -62,7 +62,27 @@ func Parse(args []string, env shared.Lookup) (Settings, error) {
 	if s.Workspace != "" {
 		m.AddError(s.checkWorkspace())
 	}
+	s.checkOutside(m)
 	return s, m.Err()
+}
+
+// readable are the directories that the jail lets a command read, beside the
+// workspace; in a container it may write the last two as well.
+var readable = []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr", "/tmp", "/dev/shm"}
+
+// checkOutside refuses a token or audit file that a command could reach.
+func (s *Settings) checkOutside(m *shared.Mistakes) {
+	dirs := readable
+	if !s.InContainer {
+		dirs = dirs[:len(dirs)-2]
+	}
+	dirs = append([]string{s.Workspace}, dirs...)
+	if s.TokenFile != "" {
+		m.AddError(shared.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, dirs))
+	}
+	if s.AuditFile != "" && s.AuditFile != "-" {
+		m.AddError(shared.Outside("MCP_AUDIT_FILE", s.AuditFile, dirs))
+	}
 }
 
 func (s *Settings) checkWorkspace() error {

@@ -85,9 +85,6 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 	if b.Workspace, err = jail.Prepare(set.Workspace); err != nil {
 		return fmt.Errorf("%w: %w", ErrJail, err)
 	}
-	if err := outside(set); err != nil {
-		return err
-	}
 	audit, err := shared.OpenAudit(set.AuditFile, stdout)
 	if err != nil {
 		return err

@@ -25,7 +25,6 @@ var (
 // session belongs to the principal that opened it and answers to nobody else.
 type Sessions struct {
 	max int
-	now func() time.Time
 
 	mu   sync.Mutex
 	all  map[*Session]struct{} // those without an ID too
@@ -47,7 +46,7 @@ type Session struct {
 
 // NewSessions returns a table with room for max sessions.
 func NewSessions(max int) *Sessions {
-	return &Sessions{max: max, now: time.Now, all: map[*Session]struct{}{}, byID: map[string]*Session{}}
+	return &Sessions{max: max, all: map[*Session]struct{}{}, byID: map[string]*Session{}}
 }
 
 // Reserve takes a place for a session that principal opens. The caller must
@@ -58,7 +57,7 @@ func (t *Sessions) Reserve(principal string) (*Session, error) {
 	if len(t.all) >= t.max && !t.evict() {
 		return nil, ErrSessionsFull
 	}
-	s := &Session{table: t, principal: principal, open: 1, last: t.now()}
+	s := &Session{table: t, principal: principal, open: 1, last: time.Now()}
 	t.all[s] = struct{}{}
 	return s, nil
 }
@@ -96,7 +95,7 @@ func (s *Session) Leave() {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	s.open--
-	s.last = s.table.now()
+	s.last = time.Now()
 	if s.id == "" {
 		s.forget()
 	}
@@ -122,7 +121,7 @@ func (t *Sessions) EndIdle(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for s := range t.all {
-		if s.open == 0 && t.now().Sub(s.last) >= d {
+		if s.open == 0 && time.Since(s.last) >= d {
 			s.drop()
 		}
 	}
@@ -145,7 +144,7 @@ func (t *Sessions) evict() bool {
 			oldest = s
 		}
 	}
-	if oldest == nil || t.now().Sub(oldest.last) < sessionYield {
+	if oldest == nil || time.Since(oldest.last) < sessionYield {
 		return false
 	}
 	oldest.drop()

@@ -31,7 +31,6 @@ var keepAlive = []byte(": keep-alive\n\n")
 type Stream struct {
 	inner http.ResponseWriter
 	rc    *http.ResponseController
-	every time.Duration
 
 	mu      sync.Mutex
 	timer   *time.Timer // runs while the response is, or may become, an event stream
@@ -49,7 +48,7 @@ type streamKey struct{}
 // refused: without the query, which may hold a session's ID.
 func Streams(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := NewStream(w, KeepAliveEvery)
+		s := newStream(w)
 		defer func() {
 			if status := s.end(); status >= 400 {
 				log.Warn("refused", "status", status, "method", r.Method, "path", r.URL.Path, "remote", r.RemoteAddr)
@@ -65,10 +64,8 @@ func StreamFrom(ctx context.Context) *Stream {
 	return s
 }
 
-// NewStream wraps w; every is the longest silence of an event stream. Only
-// tests need another one than KeepAliveEvery.
-func NewStream(w http.ResponseWriter, every time.Duration) *Stream {
-	s := &Stream{inner: w, rc: http.NewResponseController(w), every: every, tail: []byte("\n\n")}
+func newStream(w http.ResponseWriter) *Stream {
+	s := &Stream{inner: w, rc: http.NewResponseController(w), tail: []byte("\n\n")}
 	s.extendDeadline()
 	return s
 }
@@ -176,8 +173,8 @@ func (s *Stream) beat() {
 		s.timer = nil
 		return
 	}
-	s.timer.Reset(s.every)
-	if !s.betweenEvents() || time.Since(s.last) < s.every/2 {
+	s.timer.Reset(KeepAliveEvery)
+	if !s.betweenEvents() || time.Since(s.last) < KeepAliveEvery/2 {
 		return
 	}
 	s.start(http.StatusOK)
@@ -188,7 +185,7 @@ func (s *Stream) beat() {
 
 func (s *Stream) arm() {
 	if s.timer == nil {
-		s.timer = time.AfterFunc(s.every, s.beat)
+		s.timer = time.AfterFunc(KeepAliveEvery, s.beat)
 	}
 }
 

@@ -3,10 +3,8 @@ package tool
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // goBin is where the Go toolchain lies in the image.
@@ -59,22 +57,4 @@ func checkCommand(command string) error {
 		return errors.New("the command contains a NUL byte")
 	}
 	return nil
-}
-
-// workdir opens the directory that a command starts in.
-func (s *Set) workdir(name string) (*os.File, error) {
-	if name == "" {
-		name = "."
-	}
-	if err := s.checkPath(name); err != nil {
-		return nil, fmt.Errorf("workdir: %w", err)
-	}
-	dir, err := s.cfg.Root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("workdir: %s is not a directory", quote(name))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("workdir: %w", explain(name, err))
-	}
-	return dir, nil
 }

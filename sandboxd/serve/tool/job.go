@@ -25,9 +25,9 @@ func (s *Set) launch(ctx context.Context, command, workdir string, limit time.Du
 	if err := checkCommand(command); err != nil {
 		return nil, err
 	}
-	dir, err := s.workdir(workdir)
+	dir, err := s.files.Dir(workdir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("workdir: %w", err)
 	}
 	defer dir.Close()
 	s.privateDirs()

@@ -2,18 +2,12 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"syscall"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// maxFile is the most decoded content that one call reads or writes, in bytes.
-const maxFile = 1 << 20
 
 type readIn struct {
 	Path   string `json:"path"`
@@ -42,7 +36,7 @@ func (s *Set) addReadFile(server *mcp.Server) {
 }
 
 func (s *Set) readFile(_ context.Context, _ *mcp.CallToolRequest, in readIn) (*readOut, error) {
-	text, err := s.readText(in.Path)
+	text, err := s.files.Read(in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,66 +45,9 @@ func (s *Set) readFile(_ context.Context, _ *mcp.CallToolRequest, in readIn) (*r
 		return nil, err
 	}
 	out := &readOut{Content: part, Size: int64(len(text)), TotalLines: total}
-	out.summary = fmt.Sprintf("%s: %d bytes in %d lines, of which %d bytes are in the structured content. For a smaller answer give offset and limit (lines).",
-		quote(in.Path), len(text), total, len(part))
+	out.summary = fmt.Sprintf("%q: %d bytes in %d lines, of which %d bytes are in the structured content. For a smaller answer give offset and limit (lines).",
+		in.Path, len(text), total, len(part))
 	return out, nil
-}
-
-// readText reads one whole regular file of valid UTF-8.
-func (s *Set) readText(name string) (string, error) {
-	if err := s.checkPath(name); err != nil {
-		return "", err
-	}
-	f, info, err := s.openRegular(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	if info.Size() > maxFile {
-		return "", tooLarge(name, info.Size())
-	}
-	// The size is only what it was: the file may be growing.
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", explain(name, err)
-	}
-	if len(data) > maxFile {
-		return "", tooLarge(name, int64(len(data)))
-	}
-	if !utf8.Valid(data) {
-		return "", fmt.Errorf("%s is not valid UTF-8 text (%d bytes): look at it with run_command, for example with `file`, `xxd` or `iconv`", quote(name), len(data))
-	}
-	return string(data), nil
-}
-
-// openRegular opens name for reading without ever waiting. O_NONBLOCK keeps a
-// FIFO or a leased file from holding a thread; the look before it keeps devices
-// from being opened at all, and the one after it is on what was really opened.
-func (s *Set) openRegular(name string) (*os.File, os.FileInfo, error) {
-	info, err := s.cfg.Root.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, notRegular(name, info)
-	}
-	f, err := s.cfg.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, explain(name, err)
-	}
-	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = notRegular(name, info)
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
-}
-
-func notRegular(name string, info os.FileInfo) error {
-	return fmt.Errorf("%s is %s: only regular files can be read and written", quote(name), kind(info.Mode()))
-}
-
-func tooLarge(name string, size int64) error {
-	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): take a part of it with run_command, for example `head`, `tail`, `sed -n 1,200p` or `grep -n`", quote(name), size)
 }
 
 // lines cuts the asked lines out of text and counts all of them. A line ends
@@ -125,7 +62,7 @@ func lines(text string, offset, limit *int) (part string, total int, err error) 
 		first = *offset
 	}
 	if first < 1 || limit != nil && *limit < 1 {
-		return "", total, fmt.Errorf("offset and limit are counted in lines and start at 1")
+		return "", total, errors.New("offset and limit are counted in lines and start at 1")
 	}
 	if first > max(total, 1) {
 		return "", total, fmt.Errorf("offset %d is past the end: the file has %d lines", first, total)

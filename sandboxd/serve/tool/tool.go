@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
 
@@ -32,7 +33,7 @@ type Config struct {
 
 	OutputLimit int      // bytes kept of stdout and of stderr each, at least 1024; 0 is DefaultOutputLimit
 	Enabled     []string // names out of All; nil is Default
-	Protected   []string // see DefaultProtected, which nil stands for; an empty list protects nothing
+	Protected   []string // see files.DefaultProtected, which nil stands for; an empty list protects nothing
 
 	Principal func(context.Context) string                // the caller, who owns what it starts; nil: all calls are one caller's
 	Granted   func(ctx context.Context, tool string) bool // what else the caller may call; nil grants everything
@@ -48,6 +49,7 @@ var entries = []entry{
 	{"run_command", (*Set).addRunCommand},
 	{"read_file", (*Set).addReadFile},
 	{"write_file", (*Set).addWriteFile},
+	{"edit_file", (*Set).addEditFile},
 }
 
 // All are the names of every tool, Default those that are on unless the owner
@@ -70,7 +72,7 @@ type Set struct {
 	cfg           Config
 	progressEvery time.Duration
 	private       *os.Root
-	files         [64]sync.Mutex // see lock
+	files         *files.Workspace
 	ctx           context.Context
 	stop          context.CancelFunc
 	work          sync.WaitGroup
@@ -95,13 +97,16 @@ func New(cfg Config) (*Set, error) {
 			return nil, fmt.Errorf("there is no tool %q: choose from %s, or all", name, strings.Join(All, ", "))
 		}
 	}
+	if cfg.Protected == nil {
+		cfg.Protected = files.DefaultProtected
+	}
 	private, err := os.OpenRoot(cfg.Private)
 	if err != nil {
 		return nil, fmt.Errorf("the private directory of commands: %w", err)
 	}
-	s := &Set{cfg: cfg, private: private, progressEvery: progressEvery}
+	s := &Set{cfg: cfg, private: private, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.work.Go(s.sweep)
+	s.work.Go(func() { s.files.Sweep(s.ctx) })
 	return s, nil
 }
 

@@ -1,4 +1,4 @@
-package tool
+package files
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const (
 
 // checkPath refuses what can be refused by looking at the text alone. os.Root
 // is what holds a path inside; this gives the mistakes their own words.
-func (s *Set) checkPath(name string) error {
+func (w *Workspace) checkPath(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the path is empty: give one relative to the workspace, such as src/main.go")
@@ -30,7 +30,7 @@ func (s *Set) checkPath(name string) error {
 	case !utf8.ValidString(name):
 		return errors.New("the path is not valid UTF-8")
 	case strings.HasPrefix(name, "/"):
-		if rel, err := filepath.Rel(s.cfg.Workspace, path.Clean(name)); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(w.path, path.Clean(name)); err == nil && filepath.IsLocal(rel) {
 			return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, so this is %q", quote(name), rel)
 		}
 		return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, and nothing outside it can be reached", quote(name))
@@ -44,7 +44,7 @@ func (s *Set) checkPath(name string) error {
 // is left, which need not exist. It makes names comparable (protected paths)
 // and lets a write replace what a link points to. It is no guard: whoever swaps
 // a directory in between still meets os.Root.
-func (s *Set) resolve(name string) (string, error) {
+func (w *Workspace) resolve(name string) (string, error) {
 	var done []string
 	todo, links := strings.Split(name, "/"), 0
 	for steps := 0; len(todo) > 0; steps++ {
@@ -62,7 +62,7 @@ func (s *Set) resolve(name string) (string, error) {
 			continue
 		}
 		here := strings.Join(append(done, part), "/")
-		info, err := s.cfg.Root.Lstat(here)
+		info, err := w.root.Lstat(here)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", explain(name, err)
 		}
@@ -70,7 +70,7 @@ func (s *Set) resolve(name string) (string, error) {
 			done = append(done, part)
 			continue
 		}
-		target, err := s.cfg.Root.Readlink(here)
+		target, err := w.root.Readlink(here)
 		if err != nil {
 			return "", explain(name, err)
 		}

@@ -1,6 +1,7 @@
-package tool
+package files
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path"
@@ -12,16 +13,16 @@ import (
 // digits follow.
 const tempPrefix = ".sandboxd-"
 
-// sweep removes the temporary files of servers that were killed while they
-// wrote. It runs beside the first calls: a large workspace must not delay the
-// start.
-func (s *Set) sweep() {
-	fs.WalkDir(s.cfg.Root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if s.ctx.Err() != nil {
+// Sweep removes the temporary files of servers that were killed while they
+// wrote, until ctx ends. It may run beside other calls, since a large workspace
+// must not delay a start.
+func (w *Workspace) Sweep(ctx context.Context) {
+	fs.WalkDir(w.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
 			return fs.SkipAll
 		}
 		if err == nil && d.Type().IsRegular() && isTemp(path.Base(name)) {
-			s.removeDead(name)
+			w.removeDead(name)
 		}
 		return nil // an unreadable directory is nobody's mistake here
 	})
@@ -33,13 +34,13 @@ func isTemp(base string) bool {
 }
 
 // removeDead removes a temporary file whose writer no longer holds its lock.
-func (s *Set) removeDead(name string) {
-	f, err := s.cfg.Root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+func (w *Workspace) removeDead(name string) {
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-		s.cfg.Root.Remove(name)
+		w.root.Remove(name)
 	}
 }

@@ -1,4 +1,4 @@
-package tool
+package files
 
 import (
 	"fmt"
@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// DefaultProtected are the paths that write_file and edit_file leave alone:
-// what another program on the owner's side would run by itself later. An entry
+// DefaultProtected are the paths that Write and Edit leave alone: what another program on the owner's side would run by itself later. An entry
 // is one or more names joined by slashes (each may hold the wildcards of
 // path.Match); it covers every path in which those names follow each other, at
 // any depth, and all that lies beneath. It keeps a careless model from harm and
@@ -21,9 +20,9 @@ var DefaultProtected = []string{
 
 // unprotected refuses a resolved path that an entry covers. Case does not
 // count: on a case-folding file system .GIT is .git.
-func (s *Set) unprotected(name string) error {
+func (w *Workspace) unprotected(name string) error {
 	parts := strings.Split(strings.ToLower(name), "/")
-	for _, entry := range s.protected() {
+	for _, entry := range w.protected {
 		want := strings.Split(strings.ToLower(entry), "/")
 		for i := 0; i+len(want) <= len(parts); i++ {
 			if covers(want, parts[i:]) {
@@ -41,19 +40,4 @@ func covers(want, parts []string) bool {
 		}
 	}
 	return true
-}
-
-func (s *Set) protected() []string {
-	if s.cfg.Protected == nil {
-		return DefaultProtected
-	}
-	return s.cfg.Protected
-}
-
-// protection is what the descriptions of the writing tools say about it.
-func (s *Set) protection() string {
-	if len(s.protected()) == 0 {
-		return ""
-	}
-	return " Files that other programs run by themselves (such as .git, shell start-up files, .envrc, .vscode, .mcp.json) are protected."
 }

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+)
+
+const (
+	callTime = 60 * time.Second // for one call of the daemon
+	pullTime = 10 * time.Minute
+)
+
+// errForeign is a container that another owner holds.
+var errForeign = errors.New("another owner's container")
+
+// container is what an inspect says.
+type container struct {
+	ID     string `json:"Id"`
+	State  struct{ Status string }
+	Config struct{ Labels map[string]string }
+}
+
+// inspect a container by id or name, and check both labels: nothing else is
+// ever acted on.
+func (p *proxy) inspect(ctx context.Context, name, server string) (*container, error) {
+	var c container
+	if err := p.docker.call(ctx, "GET", "/containers/"+name+"/json", nil, nil, &c); err != nil {
+		return nil, err
+	}
+	owner, of := c.Config.Labels[spec.LabelOwner], c.Config.Labels[spec.LabelServer]
+	if owner != p.instance || of != server || len(c.ID) < 12 {
+		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q: %w", spec.ContainerName(server, p.instance), c.ID, owner, of, errForeign)
+	}
+	return &c, nil
+}
+
+// remove the server's container, by the id that the inspect returned. Nothing
+// there is fine.
+func (p *proxy) remove(ctx context.Context, name, server string) error {
+	c, err := p.inspect(ctx, name, server)
+	if isStatus(err, 404) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for range 50 {
+		err = p.docker.call(ctx, "DELETE", "/containers/"+c.ID, url.Values{"force": {"1"}, "v": {"1"}}, nil, nil)
+		if !isStatus(err, 409) { // 409: its own removal is under way
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if isStatus(err, 404) {
+		return nil
+	}
+	return err
+}
+
+// stop asks the server to end, then makes it; AutoRemove does the rest.
+func (p *proxy) stop(ctx context.Context, id, server string) error {
+	c, err := p.inspect(ctx, id, server)
+	if err == nil && c.State.Status == "running" {
+		p.docker.call(ctx, "POST", "/containers/"+c.ID+"/stop", url.Values{"t": {strconv.Itoa(spec.StopSeconds)}}, nil, nil)
+	}
+	return p.remove(ctx, id, server) // by force, and says what is wrong
+}
+
+// create makes a fresh container and returns its id.
+func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[string]string) (string, error) {
+	name := spec.ContainerName(e.Name, p.instance)
+	if err := p.remove(ctx, name, e.Name); err != nil {
+		return "", err
+	}
+	image, err := p.image(ctx, &e.Container)
+	if err != nil {
+		return "", err
+	}
+	if err := p.checkVolumes(ctx, e.Container.Volumes); err != nil {
+		return "", err
+	}
+	body, err := spec.Container(e, image, p.instance, env, secrets)
+	if err != nil {
+		return "", err
+	}
+	var created struct{ Id string }
+	if err := p.docker.call(ctx, "POST", "/containers/create", url.Values{"name": {name}}, body, &created); err != nil {
+		return "", err
+	}
+	_, err = p.inspect(ctx, created.Id, e.Name)
+	return created.Id, err
+}
+
+// image inspects the entry's image and fetches it where the entry says so.
+func (p *proxy) image(ctx context.Context, c *spec.DockerOptions) (spec.Image, error) {
+	var image struct {
+		Id     string
+		Config spec.Image
+	}
+	err := p.docker.call(ctx, "GET", "/images/"+c.Image+"/json", nil, nil, &image)
+	if isStatus(err, 404) {
+		if c.Pull != "missing" {
+			return image.Config, fmt.Errorf(`image %q is not present and "pull" is %q: build or pull it, or set "pull": "missing"`, c.Image, c.Pull)
+		}
+		if err = p.pull(ctx, c.Image); err == nil {
+			err = p.docker.call(ctx, "GET", "/images/"+c.Image+"/json", nil, nil, &image)
+		}
+	}
+	image.Config.ID = image.Id
+	if err == nil && !strings.HasPrefix(image.Id, "sha256:") {
+		err = fmt.Errorf("image %q has no id", c.Image)
+	}
+	return image.Config, err
+}
+
+// pull by digest where there is one, else by tag; without either Docker would
+// fetch every tag.
+func (p *proxy) pull(ctx context.Context, image string) error {
+	ctx, cancel := context.WithTimeout(ctx, pullTime)
+	defer cancel()
+	name, tag, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		if tag == "" {
+			tag = name[i+1:]
+		}
+		name = name[:i]
+	}
+	if tag == "" {
+		tag = "latest"
+	}
+	p.log.Info("pulling", "image", image)
+	progress, err := p.docker.open(ctx, "POST", "/images/create", url.Values{"fromImage": {name}, "tag": {tag}}, nil)
+	if err != nil {
+		return fmt.Errorf("pulling image %q: %w", image, err)
+	}
+	defer progress.Close()
+	var line struct{ Error string }
+	for d := json.NewDecoder(progress); err == nil && line.Error == ""; {
+		err = d.Decode(&line)
+	}
+	if line.Error != "" {
+		return fmt.Errorf("pulling image %q: %.500s", image, line.Error)
+	}
+	if err != io.EOF {
+		return fmt.Errorf("pulling image %q: %w", image, err)
+	}
+	return nil
+}
+
+// checkVolumes: an unknown volume would be made without a word, and a volume
+// can be a bind mount of any path in disguise.
+func (p *proxy) checkVolumes(ctx context.Context, volumes []spec.Volume) error {
+	for _, v := range volumes {
+		if !v.Named() {
+			continue
+		}
+		var volume struct {
+			Driver  string
+			Options map[string]string
+		}
+		err := p.docker.call(ctx, "GET", "/volumes/"+v.Source, nil, nil, &volume)
+		switch {
+		case isStatus(err, 404):
+			return fmt.Errorf("volume %q does not exist: make it with docker volume create %s", v.Source, v.Source)
+		case err != nil:
+			return err
+		case volume.Driver != "local" || len(volume.Options) > 0:
+			return fmt.Errorf("volume %q has driver %.40q with %d options; only plain local volumes are allowed", v.Source, volume.Driver, len(volume.Options))
+		}
+	}
+	return nil
+}
+
+// owned lists the containers of this instance by server.
+func (p *proxy) owned(ctx context.Context) (map[string]spec.State, error) {
+	filter, _ := json.Marshal(map[string][]string{"label": {spec.LabelOwner + "=" + p.instance}})
+	var list []struct {
+		Id, State string
+		Labels    map[string]string
+	}
+	err := p.docker.call(ctx, "GET", "/containers/json", url.Values{"all": {"1"}, "filters": {string(filter)}}, nil, &list)
+	all := map[string]spec.State{}
+	for _, c := range list {
+		if c.Labels[spec.LabelOwner] == p.instance && c.Labels[spec.LabelServer] != "" {
+			all[c.Labels[spec.LabelServer]] = spec.State{ID: c.Id, State: c.State}
+		}
+	}
+	return all, err
+}
+
+// reap removes containers of this instance that no connection holds: what a
+// crash, or a daemon that was away, has left behind.
+func (p *proxy) reap(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	all, err := p.owned(ctx)
+	for server, c := range all {
+		if p.claim(server, nil) != nil {
+			continue
+		}
+		p.log.Info("removing leftover", "server", server, "container", c.ID)
+		err = errors.Join(err, p.remove(ctx, c.ID, server))
+		p.release(server)
+	}
+	return err
+}

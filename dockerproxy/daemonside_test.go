@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+)
+
+// refusedBecause ensures the server and wants an error that says why, with no
+// container left.
+func (b *bench) refusedBecause(server, why string) {
+	b.t.Helper()
+	reply := b.greet().ask(b.ensureLine(server, nil))
+	if reply.OK || reply.Code != spec.CodeFailed || !strings.Contains(reply.Error, why) {
+		b.t.Errorf("%s: %+v, want %q", server, reply, why)
+	}
+	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
+}
+
+func TestNegotiation(t *testing.T) {
+	for _, test := range []struct{ version, pinned string }{
+		{`{"ApiVersion":"1.41","MinAPIVersion":"1.12"}`, "1.41"},
+		{`{"ApiVersion":"1.51","MinAPIVersion":"1.24"}`, "1.51"},
+		{`{"ApiVersion":"1.57","MinAPIVersion":"1.44"}`, "1.57"},
+		{`{"ApiVersion":"1.99","MinAPIVersion":"1.44"}`, "1.57"},
+		{`{"ApiVersion":"1.40","MinAPIVersion":"1.12"}`, ""},
+		{`{"ApiVersion":"1.99","MinAPIVersion":"1.58"}`, ""},
+		{`{"ApiVersion":"2.50","MinAPIVersion":"2.1"}`, ""},
+		{`{}`, ""},
+		{`not JSON`, ""},
+	} {
+		f := newFake(t)
+		f.version = test.version
+		d := newDaemon(f.socket)
+		if err := d.negotiate(t.Context()); (err == nil) != (test.pinned != "") || (err == nil && d.api() != test.pinned) {
+			t.Errorf("%s: %s, %v, want %q", test.version, d.api(), err, test.pinned)
+		}
+	}
+}
+
+func TestImages(t *testing.T) {
+	image := func(config string) string { return `{"Id":"sha256:2","Config":` + config + `}` }
+	b := start(t, `{"mcpServers": {
+		"absent": {"type": "docker", "image": "absent"},
+		"root":   {"type": "docker", "image": "root"},
+		"fs":     {"type": "docker", "image": "fs"},
+		"noid":   {"type": "docker", "image": "noid"}}}`)
+	b.images["root"] = image(`{"User":"0:0"}`)
+	b.images["fs"] = image(`{"Volumes":{"/":{}}}`)
+	b.images["noid"] = `{}`
+	b.refusedBecause("absent", `image "absent" is not present and "pull" is "never"`)
+	b.refusedBecause("root", "root is refused")
+	b.refusedBecause("fs", "cannot be covered")
+	b.refusedBecause("noid", "has no id")
+	for _, r := range b.requests() {
+		if strings.HasPrefix(r, "POST") {
+			t.Errorf("sent: %s", r)
+		}
+	}
+}
+
+func TestPullMissing(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	b := start(t, `{"mcpServers": {
+		"tag":    {"type": "docker", "pull": "missing", "image": "reg:5000/a/b:v1"},
+		"bare":   {"type": "docker", "pull": "missing", "image": "reg:5000/a/b"},
+		"digest": {"type": "docker", "pull": "missing", "image": "a/b:v1@`+digest+`"},
+		"error":  {"type": "docker", "pull": "missing", "image": "error"}}}`)
+	for server, want := range map[string]string{
+		"tag":    "fromImage=reg%3A5000%2Fa%2Fb&tag=v1",
+		"bare":   "fromImage=reg%3A5000%2Fa%2Fb&tag=latest",
+		"digest": "fromImage=a%2Fb&tag=sha256%3A" + digest[7:],
+	} {
+		h := b.greet()
+		h.ask(b.ensureLine(server, nil))
+		h.conn.Close()
+		if all := strings.Join(b.requests(), "\n"); !strings.Contains(all, "POST /v1.41/images/create?"+want) {
+			t.Errorf("%s: %s", server, all)
+		}
+	}
+	b.answers["POST /images/create"] = "HTTP/1.1 200 OK\r\n\r\n{\"status\":\"x\"}\n{\"error\":\"no such manifest\"}\n"
+	b.refusedBecause("error", "no such manifest")
+}
+
+// TestVolumes: a volume that does not exist would be made, and one with
+// options can be a bind mount of /etc.
+func TestVolumes(t *testing.T) {
+	b := start(t, `{"mcpServers": {"v": {"type": "docker", "image": "img", "volumes": ["data:/data"]}}}`)
+	b.refusedBecause("v", `volume "data" does not exist`)
+	b.volumes["data"] = `{"Driver":"local","Options":{"o":"bind","device":"/etc","type":"none"}}`
+	b.refusedBecause("v", "only plain local volumes")
+	b.volumes["data"] = `{"Driver":"nfs","Options":null}`
+	b.refusedBecause("v", "only plain local volumes")
+	b.volumes["data"] = `{"Driver":"local","Options":null}`
+	b.run("v", nil)
+}
+
+func TestDaemonRefuses(t *testing.T) {
+	b := start(t, goodConfig)
+	say := func(status, message string) string {
+		return "HTTP/1.1 " + status + "\r\n\r\n{\"message\":\"" + message + "\"}"
+	}
+	b.answers["POST /containers/create"] = say("400 Bad Request", "bind source path does not exist: /srv/x")
+	b.refusedBecause("plain", "bind source path does not exist: /srv/x")
+
+	// What the daemon says may quote the environment.
+	b.answers["POST /containers/create"] = say("400 Bad Request", "invalid: SECRET=s3cret-value KEY=hub-value")
+	reply := b.greet().ask(b.ensureLine("s", keyed))
+	if text := reply.Error + b.log.String(); reply.OK || strings.Contains(text, "s3cret") || strings.Contains(text, "hub-value") {
+		t.Errorf("a value came back: %s", text)
+	}
+}
+
+// TestAttachIsNotSplicedBefore101: whatever else the daemon says, no byte of
+// the hub follows.
+func TestAttachIsNotSplicedBefore101(t *testing.T) {
+	b := start(t, goodConfig)
+	for status, want := range map[string]string{
+		"200 OK\r\nContent-Length: 2\r\n\r\nhi":                              "200 OK",
+		"404 Not Found\r\nContent-Length: 18\r\n\r\n{\"message\":\"gone\"} ": "gone",
+		"500 x\r\n\r\n": "500 x",
+	} {
+		h := b.greet()
+		h.must(b.ensureLine("plain", nil))
+		path := "POST /containers/" + b.greet().must(`{"verb":"status"}`).States["plain"].ID + "/attach"
+		b.mu.Lock()
+		b.answers[path] = "HTTP/1.1 " + status
+		b.mu.Unlock()
+		reply := h.ask(`{"verb":"attach","server":"plain"}` + "\nfor the server's stdin")
+		if reply.OK || !strings.Contains(reply.Error, want) {
+			t.Errorf("%q: %+v", status, reply)
+		}
+		b.until("nothing is left", func() bool { return len(b.names()) == 0 })
+	}
+	for _, r := range b.requests() {
+		if strings.Contains(r, "stdin ") || strings.Contains(r, "/start") {
+			t.Errorf("sent: %s", r)
+		}
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	b := start(t, goodConfig)
+	h := b.greet()
+	h.must(b.ensureLine("plain", nil))
+	b.mu.Lock()
+	for id := range b.containers {
+		b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"exec: not found\"}"
+	}
+	b.mu.Unlock()
+	if reply := h.ask(`{"verb":"attach","server":"plain"}`); reply.OK || !strings.Contains(reply.Error, "exec: not found") {
+		t.Errorf("%+v", reply)
+	}
+	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
+}
+
+func TestHostileStream(t *testing.T) {
+	b := start(t, goodConfig)
+	b.program = func(c *fakeContainer) { // claims 4 GiB, sends 100 KiB, then breaks off
+		c.conn.Write([]byte{1, 0, 0, 0, 255, 255, 255, 255})
+		c.conn.Write(bytes.Repeat([]byte("x"), 100<<10))
+	}
+	stdout, _, end := b.run("plain", nil).frames()
+	if len(stdout) != 100<<10 || end.Reason != spec.EndLost {
+		t.Errorf("%d bytes, %+v", len(stdout), end)
+	}
+	b.program = func(c *fakeContainer) {
+		c.out(1, "fine")
+		c.out(7, "no such stream")
+		<-c.gone
+	}
+	if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != spec.EndLost {
+		t.Errorf("%q, %+v", stdout, end)
+	}
+}
+
+// TestContainerExits by itself: with its code, and the next one starts.
+func TestContainerExits(t *testing.T) {
+	b := start(t, goodConfig)
+	b.program = func(c *fakeContainer) { c.code = 3 }
+	for range 3 {
+		if _, _, end := b.run("plain", nil).frames(); end != (spec.End{Reason: spec.EndExited, ExitCode: 3}) {
+			t.Errorf("%+v", end)
+		}
+	}
+}
+
+func FuzzDemux(f *testing.F) {
+	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x02hi\x02\x00\x00\x00\x00\x00\x00\x01!"))
+	f.Add([]byte("\x01\x00\x00\x00\xff\xff\xff\xffhi"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		var wire bytes.Buffer
+		err := demux(&wire, bytes.NewReader(stream))
+		var want, got [3]string
+		for rest := stream; len(rest) >= 8 && (rest[0] == 1 || rest[0] == 2) && rest[1]|rest[2]|rest[3] == 0; {
+			n := int(min(uint64(binary.BigEndian.Uint32(rest[4:])), uint64(len(rest)-8)))
+			want[rest[0]] += string(rest[8 : 8+n])
+			rest = rest[8+n:]
+		}
+		buffer := make([]byte, spec.MaxFrame)
+		for {
+			kind, payload, err := spec.ReadFrame(&wire, buffer)
+			if err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			got[kind] += string(payload)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%q became %q, want %q (%v)", stream, got, want, err)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+)
+
+// session is a server's container in the hands of one connection. The claim
+// comes first and goes last, so a server never has two.
+type session struct {
+	entry   *spec.Entry
+	secrets string // fingerprint of what the container was made with
+	id      string
+	ctx     context.Context // cancelled to end it; its cause is the reason
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // closed when the claim is free again
+	stream  bool          // attached
+}
+
+// ended is why a session was cancelled, in the words of spec.End.
+type ended string
+
+func (e ended) Error() string { return string(e) }
+
+// claim the server; the session that holds it already, if any, is returned.
+func (p *proxy) claim(server string, s *session) *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if holder := p.held[server]; holder != nil {
+		return holder
+	}
+	if s == nil { // nobody's: for removing a leftover
+		s = &session{done: make(chan struct{})}
+		s.ctx, s.cancel = context.WithCancelCause(context.Background())
+		s.cancel(ended(spec.EndStopped))
+	}
+	p.held[server] = s
+	return nil
+}
+
+func (p *proxy) release(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.held[server].done)
+	delete(p.held, server)
+}
+
+// claimSoon waits for a holder that is ending.
+func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error {
+	for {
+		holder := p.claim(server, s)
+		if holder == nil {
+			return nil
+		}
+		if holder.ctx.Err() == nil {
+			return coded{spec.CodeBusy, fmt.Errorf("another connection holds %s", server)}
+		}
+		select {
+		case <-holder.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// handshake tells the hub what the proxy allows.
+func (l *link) handshake(ctx context.Context, q *spec.Request) (*spec.Policy, error) {
+	if q.Version != spec.Version {
+		return nil, coded{spec.CodeVersion, fmt.Errorf("the hub speaks version %d, this proxy %d: run the two at the same release", q.Version, spec.Version)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := l.docker.negotiate(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	answer := &spec.Policy{Version: spec.Version, Instance: l.instance, APIVersion: l.docker.api(),
+		Servers: map[string]string{}, Broken: map[string]string{}}
+	for name, e := range l.policy.config.Servers {
+		if e.Type == spec.Docker {
+			answer.Servers[name] = e.Hash
+		}
+	}
+	for name, err := range l.policy.config.Broken {
+		answer.Broken[name] = err.Error()
+	}
+	return answer, nil
+}
+
+// ensure claims the server and makes its container.
+func (l *link) ensure(ctx context.Context, q *spec.Request) error {
+	if l.session != nil {
+		return coded{spec.CodeDenied, fmt.Errorf("this connection has ensured %s already", l.session.entry.Name)}
+	}
+	l.mu.Lock()
+	e := l.policy.config.Servers[q.Server]
+	broken := l.policy.config.Broken[q.Server]
+	l.mu.Unlock()
+	switch {
+	case broken != nil:
+		return coded{spec.CodeDenied, fmt.Errorf("%s is broken in the configuration: %w", q.Server, broken)}
+	case e == nil || e.Type != spec.Docker:
+		return coded{spec.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees", q.Server)}
+	case e.Hash != q.Hash:
+		return coded{spec.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json again within seconds", q.Server)}
+	}
+	if err := sameKeys(e.Env, q.Env); err != nil {
+		return coded{spec.CodeDenied, err}
+	}
+	s := &session{entry: e, done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	wait, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := l.claimSoon(wait, q.Server, s); err != nil {
+		return err
+	}
+	err := l.fill(s, q.Env)
+	if err == nil {
+		l.session = s
+		return nil
+	}
+	var cause ended
+	if errors.As(context.Cause(s.ctx), &cause) {
+		err = coded{spec.CodeStale, cause}
+	}
+	l.end(s)
+	return err
+}
+
+// fill makes the container of a claimed session.
+func (l *link) fill(s *session, env map[string]string) error {
+	l.mu.Lock() // reload compares after it: a change is seen here or there
+	set, err := l.currentSecrets(s.entry)
+	if err == nil {
+		s.secrets = set.print
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, pullTime+callTime)
+	defer cancel()
+	s.id, err = l.create(ctx, s.entry, env, set.values)
+	return redact(err, env, set.values)
+}
+
+func sameKeys(want, got map[string]string) error {
+	for key := range want {
+		if _, found := got[key]; !found {
+			return fmt.Errorf("env lacks the value of %s", key)
+		}
+	}
+	for key := range got {
+		if _, found := want[key]; !found {
+			return fmt.Errorf("env has %.130q, which the entry does not name", key)
+		}
+	}
+	return nil
+}
+
+// end removes the session's container and frees the claim. It runs also when
+// everything else has been cancelled.
+func (p *proxy) end(s *session) {
+	s.cancel(ended(spec.EndStopped))
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
+	if s.id != "" {
+		if err := p.stop(ctx, s.id, s.entry.Name); err != nil {
+			p.log.Error("removing", "server", s.entry.Name, "container", s.id, "error", err.Error())
+		}
+	}
+	p.release(s.entry.Name)
+}
+
+// stopServer ends the server's session, or removes what is left of one.
+func (p *proxy) stopServer(ctx context.Context, server string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	for {
+		holder := p.claim(server, nil)
+		if holder == nil {
+			break
+		}
+		holder.cancel(ended(spec.EndStopped))
+		select {
+		case <-holder.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer p.release(server)
+	return p.remove(ctx, spec.ContainerName(server, p.instance), server)
+}
+
+func (p *proxy) status(ctx context.Context) (map[string]spec.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	all, err := p.owned(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for server, state := range all {
+		state.Attached = p.held[server] != nil && p.held[server].stream
+		all[server] = state
+	}
+	return all, err
+}

@@ -1,0 +1,3 @@
+module github.com/sallyport-dev/sallyport
+
+go 1.22

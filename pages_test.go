@@ -1,0 +1,137 @@
+package sallyport
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
+	"github.com/sallyport-dev/sallyport/sandboxd/serve"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
+
+// A page that is written by hand beside the code drifts from it, so these parts
+// come from the code: go test . -update writes them.
+func TestGeneratedPages(t *testing.T) {
+	for name, part := range map[string]string{
+		"docs/configuration.md":   configuration(t),
+		"docs/troubleshooting.md": findings(),
+	} {
+		page := read(t, name)
+		const mark = "<!-- from here generated: go test . -update -->\n"
+		head, _, found := strings.Cut(page, mark)
+		want := head + mark + part
+		if *update {
+			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if !found || page != want {
+			t.Errorf("%s is not what the code says: go test . -update", name)
+		}
+	}
+}
+
+func findings() string {
+	var b bytes.Buffer
+	names := []string{}
+	for name := range doctor.Findings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := doctor.Findings[name]
+		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s.\n\nFix: %s.\n", name, f.Verdict, upper(f.Cause), f.Fix)
+	}
+	return b.String()
+}
+
+func configuration(t *testing.T) string {
+	var b bytes.Buffer
+	for _, table := range []shared.Table{new(serve.Settings).Table()} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| variable | flag | default | |\n|---|---|---|---|\n", table.Command, cell(table.Intro))
+		for _, s := range table.Settings {
+			flag := "`-" + s.Flag() + "`"
+			if s.Secret {
+				flag = "none: others could read it"
+			}
+			value := "`" + s.Default + "`"
+			switch {
+			case s.Required:
+				value = "required"
+			case s.Default == "":
+				value = "none"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Env, flag, value, cell(s.Help))
+		}
+	}
+	b.WriteString("\n## The plugin\n\nKeys of `plugin: sallyport:` in Traefik's dynamic configuration.\n")
+	for _, f := range sources(t) {
+		if f.name == "plugin/config.go" {
+			pluginSettings(&b, f)
+		}
+	}
+	return b.String()
+}
+
+// pluginSettings lists the exported fields of each exported struct, with their
+// comments.
+func pluginSettings(b *bytes.Buffer, f file) {
+	where := map[string]string{"Config": "The middleware", "Token": "Each entry of `tokens`", "OAuth": "`oauth`"}
+	for _, d := range f.tree.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range g.Specs {
+			spec, ok := s.(*ast.TypeSpec)
+			if !ok || where[spec.Name.Name] == "" {
+				continue
+			}
+			fmt.Fprintf(b, "\n### %s\n\n%s\n\n| key | type | |\n|---|---|---|\n", where[spec.Name.Name], strings.TrimSpace(g.Doc.Text()))
+			for _, field := range spec.Type.(*ast.StructType).Fields.List {
+				if field.Tag != nil { // catches unknown keys; nobody writes it
+					continue
+				}
+				for _, name := range field.Names {
+					fmt.Fprintf(b, "| `%s` | %s | %s |\n", key(name.Name), kind(field.Type), cell(strings.TrimSpace(field.Comment.Text())))
+				}
+			}
+		}
+	}
+}
+
+// key is the name that people write: Traefik does not mind the case.
+func key(name string) string {
+	for _, acronym := range []string{"SHA256", "OAuth", "JWKSURL"} {
+		if name == acronym {
+			return map[string]string{"SHA256": "sha256", "OAuth": "oauth", "JWKSURL": "jwksUrl"}[name]
+		}
+	}
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+func kind(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.ArrayType:
+		return "list of " + kind(e.Elt)
+	case *ast.StarExpr:
+		return kind(e.X)
+	case *ast.Ident:
+		names := map[string]string{"string": "text", "int": "number", "int64": "number", "bool": "true, false"}
+		if n, ok := names[e.Name]; ok {
+			return n
+		}
+	}
+	return "entries, see below"
+}
+
+func cell(s string) string { return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(s) }
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -1,0 +1,174 @@
+package files
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode/utf8"
+)
+
+// maxAppended is the largest file, in bytes, that can still be appended to:
+// appending copies it, so that it too is all or nothing.
+const maxAppended = 64 << 20
+
+// Written is what became of a write.
+type Written struct {
+	Path    string // the file, symbolic links followed, relative to the workspace
+	Created bool   // it is new
+}
+
+// Write puts content in the place of the file name, or at its end. Missing
+// directories are made and an existing file's mode is kept. Either the whole
+// change is made or none of it.
+func (w *Workspace) Write(name, content string, appending bool) (Written, error) {
+	if len(content) > MaxFile {
+		return Written{}, fmt.Errorf("the content is %d bytes: at most 1 MiB (%d) is written at once; append the rest", len(content), MaxFile)
+	}
+	if !utf8.ValidString(content) {
+		return Written{}, errors.New("the content is not valid UTF-8 text")
+	}
+	name, err := w.target(name)
+	if err != nil {
+		return Written{}, err
+	}
+	defer w.lock(name).Unlock()
+	created, err := w.replace(name, strings.NewReader(content), appending)
+	return Written{Path: name, Created: created}, err
+}
+
+// Edit replaces the content of the file name with what change makes of it. With
+// dry nothing is written. The path is the file's own, symbolic links followed.
+func (w *Workspace) Edit(name string, dry bool, change func(old string) (string, error)) (path string, err error) {
+	if path, err = w.target(name); err != nil {
+		return "", err
+	}
+	defer w.lock(path).Unlock()
+	old, err := w.Read(path)
+	if err != nil {
+		return "", err
+	}
+	text, err := change(old)
+	if err != nil || dry {
+		return path, err
+	}
+	if len(text) > MaxFile {
+		return "", fmt.Errorf("%s would be %d bytes: at most 1 MiB (%d) is written", quote(name), len(text), MaxFile)
+	}
+	_, err = w.replace(path, strings.NewReader(text), false)
+	return path, err
+}
+
+// target is the file behind name that may be written, symbolic links followed.
+func (w *Workspace) target(name string) (string, error) {
+	if err := w.checkPath(name); err != nil {
+		return "", err
+	}
+	if strings.HasSuffix(name, "/") {
+		return "", fmt.Errorf("%s ends in a slash: name a file", quote(name))
+	}
+	real, err := w.resolve(name)
+	if err != nil {
+		return "", err
+	}
+	return real, w.unprotected(real)
+}
+
+// lock serialises the changes to one file, so that no append or edit that
+// starts from the old content is lost. Unrelated files may share a lock.
+func (w *Workspace) lock(name string) *sync.Mutex {
+	h := fnv.New32a()
+	io.WriteString(h, name)
+	m := &w.locks[h.Sum32()%uint32(len(w.locks))]
+	m.Lock()
+	return m
+}
+
+// replace puts content in the place of name (or of its end), whole or not at
+// all: temporary file, fsync, rename, fsync of the directory.
+func (w *Workspace) replace(name string, content io.Reader, appending bool) (created bool, err error) {
+	root := w.root
+	old, err := root.Lstat(name)
+	created = errors.Is(err, fs.ErrNotExist)
+	switch {
+	case created:
+		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+			return false, explain(path.Dir(name), err)
+		}
+	case err != nil:
+		return false, explain(name, err)
+	case !old.Mode().IsRegular():
+		return false, notRegular(name, old)
+	case appending:
+		f, info, err := w.openRegular(name)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		if info.Size() > maxAppended {
+			return false, fmt.Errorf("%s is %d bytes: files above 64 MiB are not appended to; use run_command", quote(name), info.Size())
+		}
+		content = io.MultiReader(io.LimitReader(f, info.Size()), content)
+	}
+	perm := fs.FileMode(0o644)
+	if !created {
+		perm = old.Mode().Perm()
+	}
+	if err := w.swapIn(name, content, perm, created); err != nil {
+		return false, explain(name, err)
+	}
+	return created, nil
+}
+
+// swapIn is the part of replace that touches the disk. A new file's mode is
+// subject to the umask; an existing one's is kept, without set-id bits.
+func (w *Workspace) swapIn(name string, content io.Reader, perm fs.FileMode, created bool) (err error) {
+	root := w.root
+	var id [8]byte
+	rand.Read(id[:])
+	temp := path.Join(path.Dir(name), tempPrefix+hex.EncodeToString(id[:]))
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		f.Close()
+		if err != nil {
+			root.Remove(temp)
+		}
+	}()
+	// The lock tells a sweeping server that the writer is alive: the kernel
+	// drops it when the process dies, however it dies.
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return err
+	}
+	if !created {
+		if err = f.Chmod(perm); err != nil {
+			return err
+		}
+	}
+	if _, err = io.Copy(f, content); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = root.Rename(temp, name); err != nil {
+		return err
+	}
+	dir, openErr := root.OpenFile(path.Dir(name), os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if openErr != nil {
+		return nil // moved away meanwhile: the rename itself was done
+	}
+	defer dir.Close()
+	dir.Sync() // some file systems cannot; the change itself is complete
+	return nil
+}

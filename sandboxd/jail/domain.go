@@ -1,0 +1,137 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The outer domain is what makes kill(-1) exact: called by the one thread of
+// the server that lives in it, it reaches what that thread started, all of it,
+// and nothing else. That is worth as much as the domain is in force, so the
+// canary is asked first.
+
+// deathBound is how long killed processes may take to disappear. Only one that
+// hangs in the kernel, on a dead disk say, takes longer.
+const deathBound = 10 * time.Second
+
+// enterOuter puts the calling thread, which must be locked and not the main
+// one, into the outer domain.
+func (j *Jail) enterOuter() error {
+	if unix.Gettid() == unix.Getpid() {
+		return fmt.Errorf("a command would start from the main thread")
+	}
+	if j.cfg.has("flag no_new_privs") {
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // the kernel refuses the domain without it
+	}
+	var quiet uintptr
+	if j.abi >= 7 { // every refused signal would be one line in the audit log
+		quiet = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
+	}
+	if err := enterDomain(j.outer.Fd(), quiet); err != nil {
+		return err
+	}
+	return theCanary.beyondReach()
+}
+
+// killDomain ends everything that the calling thread has started. Without
+// proof that the domain holds, it stops the server instead of killing.
+func killDomain() {
+	err := theCanary.beyondReach()
+	if err == errNoCanary { // somebody outside killed it
+		again := make(chan error)
+		go func() { again <- theCanary.start() }()
+		<-again
+		err = theCanary.beyondReach()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sandboxd: stopping without killing:", err)
+		os.Exit(3)
+	}
+	unix.Kill(-1, unix.SIGKILL)
+}
+
+// awaitEmpty waits until nothing is left in the calling thread's domain:
+// kill(pid, 0) is allowed for those inside and refused for all others. Nothing
+// there can fork any more, so a list of /proc that is read now misses none.
+func awaitEmpty() bool {
+	end := time.Now().Add(deathBound)
+	for pause := 200 * time.Microsecond; inDomain(); pause = min(2*pause, 20*time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+func inDomain() bool {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return false
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	self := unix.Getpid()
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid != self && pid != 1 && unix.Kill(pid, 0) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// theCanary is a child outside every domain. It does nothing but live, as long
+// as this process does.
+var theCanary canary
+
+type canary struct {
+	mu    sync.Mutex
+	pid   int
+	leash *os.File
+}
+
+var errNoCanary = errors.New("jail: the canary is dead")
+
+// start makes sure that a canary lives. It must be called from a thread that
+// is in no domain.
+func (c *canary) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if alive, _ := children.probe(c.pid); alive {
+		return nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	shut := ^uintptr(0)
+	c.pid, _, err = children.fork([]string{stubName, "", "/bin/sh", "-c", "read x"}, &syscall.ProcAttr{
+		Files: []uintptr{r.Fd(), shut, shut}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	c.leash.Close()
+	c.leash = w
+	return err
+}
+
+// beyondReach is nil if the canary lives and the calling thread may not signal
+// it. Both have one account, so only the domain can be the reason.
+func (c *canary) beyondReach() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	alive, err := children.probe(c.pid)
+	if !alive {
+		return errNoCanary
+	}
+	if err != unix.EPERM {
+		return fmt.Errorf("jail: kill(canary, 0) from a command's domain gave %v, not EPERM", err)
+	}
+	return nil
+}

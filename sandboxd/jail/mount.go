@@ -1,0 +1,127 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	boundPath     = "/run/sallyport/workspace"
+	boundVariable = "SALLYPORT_WORKSPACE_BOUND"
+)
+
+// reachable makes sure that the owner can enter every directory above the
+// workspace. Opening it as root would not do: a shell's cd, git, node and the
+// go command walk there by name.
+func (w Workspace) reachable() (Workspace, error) {
+	if w.ownerCanEnter() {
+		return w, nil
+	}
+	if os.Getenv(boundVariable) == w.Path && sameFile(w.Path, boundPath) {
+		w.Notices = append(w.Notices, fmt.Sprintf("uid %d cannot enter %s by name: commands see it as %s", w.UID, w.Path, boundPath))
+		w.Path = boundPath
+		return w, nil
+	}
+	return w, fmt.Errorf("uid %d, which owns the workspace %s, cannot enter a directory above it, and binding it to %s failed: %w; "+
+		"move the workspace, or let others enter the directories above it (chmod o+x), or start as their owner", w.UID, w.Path, boundPath, w.bind())
+}
+
+// ownerCanEnter asks the kernel, from a thread that has become the owner and
+// then ends. Only this thread changes: the raw calls do not tell the others.
+func (w Workspace) ownerCanEnter() bool {
+	answer := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		uid, gid := uintptr(w.UID), uintptr(w.GID)
+		for _, c := range [][4]uintptr{{unix.SYS_SETGROUPS, 0, 0, 0}, {unix.SYS_SETRESGID, gid, gid, gid}, {unix.SYS_SETRESUID, uid, uid, uid}} {
+			if _, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3]); errno != 0 {
+				answer <- false
+				return
+			}
+		}
+		fd, err := unix.Open(w.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		answer <- err == nil
+	}()
+	return <-answer
+}
+
+// bind takes a mount namespace that only this process has, binds the workspace
+// to a path that everybody can walk, and starts the program again in it. It
+// returns only if it fails.
+func (w Workspace) bind() error {
+	if os.Getenv(boundVariable) != "" {
+		return errors.New("tried before")
+	}
+	runtime.LockOSThread() // the namespace is the thread's, and the thread makes the exec
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount private: %w", err)
+	}
+	if err := os.MkdirAll(boundPath, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range []string{filepath.Dir(boundPath), boundPath} { // whatever the umask
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount(w.Path, boundPath, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), boundVariable+"="+w.Path))
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// foreignSocket finds a socket that somebody mounted into the container, by
+// itself or in a directory. Landlock would not keep commands from it.
+func (c Config) foreignSocket() (string, error) {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(raw)) {
+		fields := strings.Fields(line) // proc_pid_mountinfo(5): the fifth is where
+		if len(fields) < 5 {
+			continue
+		}
+		at, err := strconv.Unquote(`"` + strings.ReplaceAll(fields[4], `"`, `\"`) + `"`)
+		if err != nil {
+			return "", fmt.Errorf("mountinfo: %q", line)
+		}
+		if isSocket(at) {
+			return at, nil
+		}
+		if at == "/" || at == "/tmp" || slices.Contains(c.Writable, at) {
+			continue // what lies there is the commands' own
+		}
+		entries, _ := os.ReadDir(at)
+		for _, e := range entries {
+			if e.Type() == os.ModeSocket {
+				return filepath.Join(at, e.Name()), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+func isSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() == os.ModeSocket
+}

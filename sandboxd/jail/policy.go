@@ -1,0 +1,162 @@
+package jail
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// minABI is the Landlock version of Linux 6.12, the first that can keep
+// signals inside a domain.
+const minABI = 6
+
+// rule is one line of the policy. What it does depends on its kind:
+//
+//	outer      scope of the domain that a command shares with one thread of the server
+//	scope      scope of the command's own domain
+//	handle     right on files that the domain takes away ...
+//	read, write, device
+//	           ... and the paths beneath which it gives some back
+//	tcp        right on TCP ports that it takes away
+//	call       system call that seccomp refuses: always with ENOSYS, or with
+//	           EPERM depending on an argument
+//	limit      resource limit
+//	flag       flag of the process
+type rule struct {
+	kind, name string
+	bits       uint64 // the right, scope or limit
+	arg        int    // call: the argument that decides
+	op         string // call: "" (always), "&", "in" or "not in"
+	vals       []uint32
+}
+
+// String is the line that the policy prints.
+func (r rule) String() string {
+	switch {
+	case r.kind == "limit":
+		return fmt.Sprintf("limit %s %d", r.name, r.bits)
+	case r.op != "":
+		var vals []string
+		for _, v := range r.vals {
+			vals = append(vals, fmt.Sprintf("%#x", v))
+		}
+		return fmt.Sprintf("call %s EPERM if argument %d %s {%s}", r.name, r.arg, r.op, strings.Join(vals, " "))
+	case r.kind == "call":
+		return "call " + r.name + " ENOSYS"
+	}
+	return r.kind + " " + r.name
+}
+
+// What a grant gives back. Device nodes are never made, and ioctl on a device
+// needs a grant of its own.
+const (
+	fsRead   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	fsRemove = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
+	fsMake   = unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
+	fsWrite  = fsRead | fsRemove | fsMake | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	fsDevice = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	fsOnFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+var rights = []rule{
+	{kind: "outer", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
+	{kind: "scope", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
+	{kind: "scope", name: "abstract_unix_socket", bits: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET},
+	{kind: "handle", name: "execute", bits: unix.LANDLOCK_ACCESS_FS_EXECUTE},
+	{kind: "handle", name: "write_file", bits: unix.LANDLOCK_ACCESS_FS_WRITE_FILE},
+	{kind: "handle", name: "read_file", bits: unix.LANDLOCK_ACCESS_FS_READ_FILE},
+	{kind: "handle", name: "read_dir", bits: unix.LANDLOCK_ACCESS_FS_READ_DIR},
+	{kind: "handle", name: "remove_dir", bits: unix.LANDLOCK_ACCESS_FS_REMOVE_DIR},
+	{kind: "handle", name: "remove_file", bits: unix.LANDLOCK_ACCESS_FS_REMOVE_FILE},
+	{kind: "handle", name: "make_char", bits: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR},
+	{kind: "handle", name: "make_dir", bits: unix.LANDLOCK_ACCESS_FS_MAKE_DIR},
+	{kind: "handle", name: "make_reg", bits: unix.LANDLOCK_ACCESS_FS_MAKE_REG},
+	{kind: "handle", name: "make_sock", bits: unix.LANDLOCK_ACCESS_FS_MAKE_SOCK},
+	{kind: "handle", name: "make_fifo", bits: unix.LANDLOCK_ACCESS_FS_MAKE_FIFO},
+	{kind: "handle", name: "make_block", bits: unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK},
+	{kind: "handle", name: "make_sym", bits: unix.LANDLOCK_ACCESS_FS_MAKE_SYM},
+	{kind: "handle", name: "refer", bits: unix.LANDLOCK_ACCESS_FS_REFER},
+	{kind: "handle", name: "truncate", bits: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
+	{kind: "handle", name: "ioctl_dev", bits: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
+}
+
+var ports = []rule{
+	{kind: "tcp", name: "bind", bits: unix.LANDLOCK_ACCESS_NET_BIND_TCP},
+	{kind: "tcp", name: "connect", bits: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP},
+}
+
+// rules is the whole policy of a full jail, in the order in which it is built.
+func (c Config) rules() []rule {
+	rs := slices.Clone(rights)
+	if c.InContainer { // ls / is worth more there than the names in it
+		rs = slices.DeleteFunc(rs, func(r rule) bool { return r.bits == unix.LANDLOCK_ACCESS_FS_READ_DIR })
+	}
+	if c.Network != Container {
+		rs = append(rs, ports...)
+	}
+	rs = append(rs, c.grants()...)
+	rs = append(rs, c.calls()...)
+	rs = append(rs, limits...)
+	rs = append(rs, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
+	return slices.DeleteFunc(rs, func(r rule) bool { return r.String() == omit })
+}
+
+func (c Config) has(line string) bool {
+	return slices.ContainsFunc(c.rules(), func(r rule) bool { return r.String() == line })
+}
+
+// omit is a rule that a test leaves out, to see that something notices.
+var omit string
+
+// grants are the paths that a command keeps. On a bare machine it gets neither
+// the shared temporary directories nor terminals, which are other people's.
+func (c Config) grants() []rule {
+	var rs []rule
+	add := func(kind string, bits uint64, paths ...string) {
+		for _, p := range paths {
+			rs = append(rs, rule{kind: kind, name: p, bits: bits})
+		}
+	}
+	add("read", fsRead, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc", "/sys")
+	add("device", fsDevice, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+	if c.InContainer {
+		add("write", fsWrite, "/tmp", "/dev/shm")
+		add("device", fsDevice, "/dev/tty", "/dev/ptmx", "/dev/pts")
+	}
+	add("write", fsWrite, c.Writable...)
+	return rs
+}
+
+var limits = []rule{
+	{kind: "limit", name: "core", bits: 0},
+	{kind: "limit", name: "nofile", bits: 1024},
+}
+
+// String prints the policy, one rule on a line.
+func (c Config) String() string {
+	if c.Mode != Full {
+		return "group: a session of its own, no_new_privs, limits; no wall\n"
+	}
+	var b strings.Builder
+	for _, r := range c.rules() {
+		fmt.Fprintln(&b, r)
+	}
+	fmt.Fprintf(&b, "limit nproc: the account's tasks outside + %d, in a container + its pids limit - %d\n", bareBudget, pidsReserve)
+	fmt.Fprintf(&b, "other architecture: killed\nx32: ENOSYS\ncall %d and above: ENOSYS\n", unknownCall)
+	return b.String()
+}
+
+// Grants says which rule of the policy gives a command any access to path, if
+// one does: no secret may lie there.
+func (c Config) Grants(path string) (string, bool) {
+	for _, r := range c.grants() {
+		if path == r.name || strings.HasPrefix(path, r.name+"/") {
+			return r.name, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,243 @@
+package jail
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is what a probe walks into. The server makes it and passes it in the
+// probe's environment.
+type place struct {
+	Config
+	Server, Thread, Canary int    // processes that a command must not reach
+	Outside, Inside        string // directories beside each other; only Inside is granted
+	Abstract               string // a socket of the server
+}
+
+const placeVariable = "SALLYPORT_PROBE"
+
+// attempt is one walk into a wall; want is what the wall answers.
+type attempt struct {
+	wall string
+	try  func() error
+	want error
+}
+
+// probe tries every wall of a stage and prints those that do not answer as
+// they should, then how many it tried.
+func probe(stage string) error {
+	var p place
+	if err := json.Unmarshal([]byte(os.Getenv(placeVariable)), &p); err != nil {
+		return err
+	}
+	attempts := p.files()
+	if stage == "seccomp" {
+		attempts = append(p.callAttempts(), p.limitAttempts()...)
+	}
+	for _, a := range attempts {
+		if got := a.try(); got != a.want {
+			fmt.Printf("%s: got %v, want %v\n", a.wall, got, a.want)
+		}
+	}
+	fmt.Printf("%s %d\n", stage, len(attempts))
+	return nil
+}
+
+func open(path string, flags int) func() error {
+	return func() error {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
+		if err == nil {
+			unix.Close(fd)
+		}
+		return err
+	}
+}
+
+func signal0(pid int) func() error { return func() error { return unix.Kill(pid, 0) } }
+
+// files are the walls that Landlock holds.
+func (p place) files() []attempt {
+	out := func(name string) string { return filepath.Join(p.Outside, name) }
+	in := func(name string) string { return filepath.Join(p.Inside, name) }
+	mknod := func(kind uint32) func() error {
+		return func() error { return unix.Mknod(out(fmt.Sprint(kind)), kind|0o600, 0) }
+	}
+	proc := fmt.Sprintf("/proc/%d/", p.Server)
+	as := []attempt{
+		{"execute outside", func() error { return syscall.Exec(out("data"), []string{"x"}, nil) }, unix.EACCES},
+		{"write a file outside", open(out("file"), unix.O_WRONLY), unix.EACCES},
+		{"read a file outside", open(out("file"), unix.O_RDONLY), unix.EACCES},
+		{"remove a directory outside", func() error { return unix.Rmdir(out("dir")) }, unix.EACCES},
+		{"remove a file outside", func() error { return unix.Unlink(out("gone")) }, unix.EACCES},
+		{"make a device outside", mknod(unix.S_IFCHR), unix.EACCES},
+		{"make a directory outside", func() error { return unix.Mkdir(out("new"), 0o700) }, unix.EACCES},
+		{"make a file outside", mknod(unix.S_IFREG), unix.EACCES},
+		{"make a socket outside", mknod(unix.S_IFSOCK), unix.EACCES},
+		{"make a FIFO outside", mknod(unix.S_IFIFO), unix.EACCES},
+		{"make a block device outside", mknod(unix.S_IFBLK), unix.EACCES},
+		{"make a link outside", func() error { return unix.Symlink("x", out("link")) }, unix.EACCES},
+		{"truncate a file outside", func() error { return unix.Truncate(out("file"), 0) }, unix.EACCES},
+		{"control a device", func() error {
+			fd, err := unix.Open("/dev/full", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err == nil {
+				defer unix.Close(fd)
+				_, err = unix.IoctlGetInt(fd, unix.TCGETS)
+			}
+			return err
+		}, unix.EACCES},
+		{"link a file in", func() error { return unix.Link(out("file"), in("hard")) }, unix.EXDEV},
+		{"make a device inside", func() error { return unix.Mknod(in("dev"), unix.S_IFCHR|0o600, 0) }, unix.EACCES},
+		{"move a file inside", func() error { return unix.Rename(in("a/file"), in("b/file")) }, nil},
+		{"make a file inside", open(in("new"), unix.O_CREAT|unix.O_WRONLY), nil},
+		{"signal the server", signal0(p.Server), unix.EPERM},
+		{"signal the server's thread", signal0(p.Thread), unix.EPERM},
+		{"signal another process", signal0(p.Canary), unix.EPERM},
+		{"read the server's environment", open(proc+"environ", unix.O_RDONLY), unix.EACCES},
+		{"read the server's memory", open(proc+"mem", unix.O_RDWR), unix.EACCES},
+		{"read a thread's environment", open(fmt.Sprintf("%stask/%d/environ", proc, p.Thread), unix.O_RDONLY), unix.EACCES},
+		{"reach a socket of the server", func() error {
+			return withSocket(unix.AF_UNIX, func(fd int) error { return unix.Connect(fd, &unix.SockaddrUnix{Name: p.Abstract}) })
+		}, unix.EPERM},
+	}
+	if p.Network != Container {
+		local := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+		as = append(as,
+			attempt{"bind a TCP port", func() error { return withSocket(unix.AF_INET, func(fd int) error { return unix.Bind(fd, local) }) }, unix.EACCES},
+			attempt{"connect to a TCP port", func() error { return withSocket(unix.AF_INET, func(fd int) error { return unix.Connect(fd, local) }) }, unix.EACCES})
+	}
+	if !p.InContainer {
+		as = append(as, attempt{"list a directory outside", open(p.Outside, unix.O_DIRECTORY), unix.EACCES})
+	}
+	for _, g := range p.grants() {
+		if _, err := os.Stat(g.name); err == nil && !strings.HasPrefix(p.Outside, g.name+"/") {
+			as = append(as, attempt{g.String(), granted(g.name), nil})
+		}
+	}
+	return as
+}
+
+// granted opens a path that a command may open. /dev/tty has nothing behind it
+// in a session without a terminal.
+func granted(path string) func() error {
+	return func() error {
+		if err := open(path, unix.O_RDONLY|unix.O_NOCTTY)(); err != unix.ENXIO {
+			return err
+		}
+		return nil
+	}
+}
+
+func withSocket(family int, use func(fd int) error) error {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return use(fd)
+}
+
+// callAttempts make each refused call. The arguments are such that an open
+// wall does no harm: mostly all ones, which no call takes.
+func (p place) callAttempts() []attempt {
+	rules := p.calls()
+	var as []attempt
+	for _, r := range rules {
+		nr, _ := number(r.name, runtime.GOARCH)
+		if r.op == "" {
+			as = append(as, attempt{r.String(), call(nr, invalid()), unix.ENOSYS})
+			continue
+		}
+		for _, v := range p.refusedValues(r) {
+			args := invalid()
+			for _, other := range rules { // what only this rule refuses
+				if other.name == r.name && other.op == "not in" && len(other.vals) > 0 {
+					args[other.arg] = uintptr(other.vals[0])
+				}
+			}
+			args[r.arg] = uintptr(v)
+			as = append(as, attempt{r.String(), call(nr, args), unix.EPERM})
+		}
+	}
+	as = append(as, attempt{"new system calls", call(unknownCall, invalid()), unix.ENOSYS})
+	return as
+}
+
+// refusedValues are arguments that a rule refuses.
+func (p place) refusedValues(r rule) []uint32 {
+	switch {
+	case r.op == "in":
+		return r.vals
+	case r.op == "&": // with CLONE_FS a new user namespace is invalid in itself
+		return []uint32{unix.CLONE_NEWUSER | unix.CLONE_FS}
+	case strings.HasPrefix(r.name, "socket"):
+		var vals []uint32
+		for _, family := range []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG} {
+			if !contains(r.vals, family) {
+				vals = append(vals, family)
+			}
+		}
+		return vals
+	}
+	return []uint32{uint32(p.Canary)}
+}
+
+func contains(vals []uint32, v uint32) bool {
+	for _, w := range vals {
+		if v == w {
+			return true
+		}
+	}
+	return false
+}
+
+func invalid() (args [6]uintptr) {
+	for i := range args {
+		args[i] = ^uintptr(0)
+	}
+	return args
+}
+
+func call(nr uint32, a [6]uintptr) func() error {
+	return func() error {
+		_, _, errno := unix.Syscall6(uintptr(nr), a[0], a[1], a[2], a[3], a[4], a[5])
+		if errno == 0 {
+			return nil
+		}
+		return errno
+	}
+}
+
+func (p place) limitAttempts() []attempt {
+	as := []attempt{
+		{"no_new_privs", func() error {
+			v, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+			if v != 1 {
+				return fmt.Errorf("%d, %v", v, err)
+			}
+			return nil
+		}, nil},
+		{"fork beyond the limit", func() error {
+			if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+				return err
+			}
+			return forkOnce()
+		}, unix.EAGAIN},
+	}
+	for _, r := range limits {
+		as = append(as, attempt{r.String(), func() error {
+			var l syscall.Rlimit
+			if err := syscall.Getrlimit(limitNumber[r.name], &l); err != nil || l.Max != r.bits {
+				return fmt.Errorf("%d, %v", l.Max, err)
+			}
+			return nil
+		}, nil})
+	}
+	return as
+}
