@@ -12,15 +12,17 @@ import (
 
 // job is one started command and what it has written so far.
 type job struct {
-	proc        *jail.Process
-	out, errout *capture.Buffer
-	started     time.Time
-	done        chan struct{} // closed once result is set
-	result      jail.Result
+	command       string
+	handle, owner string // of a background command
+	proc          *jail.Process
+	out, errout   *capture.Buffer
+	started       time.Time
+	done          chan struct{} // closed once result is set
+	result        jail.Result
 }
 
-// launch starts command in workdir for at most limit. When ctx ends, so does
-// everything that the command started.
+// launch starts command in workdir for at most limit. When ctx or the Set ends,
+// so does everything that the command started.
 func (s *Set) launch(ctx context.Context, command, workdir string, limit time.Duration) (*job, error) {
 	if err := checkCommand(command); err != nil {
 		return nil, err
@@ -32,6 +34,7 @@ func (s *Set) launch(ctx context.Context, command, workdir string, limit time.Du
 	defer dir.Close()
 	s.privateDirs()
 	j := &job{
+		command: command,
 		out:     capture.New(s.cfg.OutputLimit),
 		errout:  capture.New(s.cfg.OutputLimit),
 		started: time.Now(),
@@ -44,10 +47,12 @@ func (s *Set) launch(ctx context.Context, command, workdir string, limit time.Du
 	if err != nil {
 		return nil, fmt.Errorf("the command could not be started: %w", err)
 	}
-	s.work.Go(func() {
+	forget := context.AfterFunc(s.ctx, j.proc.Kill)
+	go func() {
 		j.result = j.proc.Wait()
+		forget()
 		close(j.done)
-	})
+	}()
 	return j, nil
 }
 

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type runIn struct {
 	Command string `json:"command"`
 	Timeout *int   `json:"timeout_seconds"`
 	Workdir string `json:"workdir"`
+	After   *int   `json:"background_after_seconds"`
 }
 
 type runOut struct {
@@ -34,19 +36,25 @@ type runOut struct {
 	Stderr          string `json:"stderr"`
 	StdoutTruncated bool   `json:"stdout_truncated" jsonschema:"whether the middle of stdout was left out"`
 	StderrTruncated bool   `json:"stderr_truncated"`
+	Handle          string `json:"handle,omitempty" jsonschema:"of the command that goes on in the background"`
 }
 
 func (s *Set) addRunCommand(server *mcp.Server) {
+	args := []property{
+		need("command", "string", "the command line for /bin/sh"),
+		may("timeout_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxTimeout, defaultTimeout)),
+		may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
+	}
+	if s.on("command_output") {
+		args = append(args, may("background_after_seconds", "integer", fmt.Sprintf("answer after so many seconds, 1 to %d, and leave the command running: "+
+			"read on with command_output. Its time is then %d s unless timeout_seconds is given", maxWait, defaultLifetime)))
+	}
 	add(s, server, &mcp.Tool{
 		Name: "run_command",
 		Description: fmt.Sprintf("Run a shell command (/bin/sh -lc) in the workspace, %s. Everything it starts is ended with it. "+
 			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty.%s", s.cfg.Workspace, s.cfg.OutputLimit, s.network()),
 		Annotations: hints("Run a command", false, true, false, true),
-		InputSchema: arguments(
-			need("command", "string", "the command line for /bin/sh"),
-			may("timeout_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxTimeout, defaultTimeout)),
-			may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
-		),
+		InputSchema: arguments(args...),
 	}, s.runCommand)
 }
 
@@ -59,32 +67,69 @@ func (s *Set) network() string {
 }
 
 func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn) (*runOut, error) {
-	seconds := defaultTimeout
-	if in.Timeout != nil {
-		seconds = *in.Timeout
-	}
-	if seconds < 1 || seconds > maxTimeout {
-		return nil, fmt.Errorf("timeout_seconds is %d: it must be between 1 and %d", seconds, maxTimeout)
-	}
-	j, err := s.launch(ctx, in.Command, in.Workdir, time.Duration(seconds)*time.Second)
+	seconds, err := within("timeout_seconds", in.Timeout, defaultTimeout, 1, maxTimeout)
 	if err != nil {
 		return nil, err
 	}
-	s.follow(ctx, req, j)
+	limit := time.Duration(seconds) * time.Second
+	if in.After != nil {
+		if in.Timeout == nil {
+			limit = defaultLifetime * time.Second
+		}
+		return s.runAWhile(ctx, req, in, limit)
+	}
+	j, err := s.launch(ctx, in.Command, in.Workdir, limit)
+	if err != nil {
+		return nil, err
+	}
+	s.follow(ctx, req, j, nil)
 	if j.result.Canceled {
 		return nil, errCanceled
 	}
 	return j.report(), nil
 }
 
-// follow waits for j's end and reports progress to a client that gave a token.
-func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job) {
+// runAWhile runs a command that goes on in the background when it takes longer
+// than the caller wants to wait. Until then it ends with the call.
+func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn, limit time.Duration) (*runOut, error) {
+	after, err := within("background_after_seconds", in.After, 0, 1, maxWait)
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Granted != nil && !s.cfg.Granted(ctx, "command_output") {
+		return nil, errors.New("background_after_seconds needs command_output, which is not granted to you")
+	}
+	j, err := s.launchBehind(ctx, in.Command, in.Workdir, limit)
+	if err != nil {
+		return nil, err
+	}
+	keep := context.AfterFunc(ctx, j.proc.Kill)
+	s.follow(ctx, req, j, time.After(time.Duration(after)*time.Second))
+	out := j.report()
+	switch canceled := !keep(); {
+	case canceled:
+		s.background.remove(j)
+		return nil, errCanceled
+	case out.Running:
+		out.Handle = j.handle
+		out.note("The command goes on in the background: read on with command_output, end it with stop_command.")
+	default:
+		s.background.remove(j)
+	}
+	return out, nil
+}
+
+// follow waits for j's end, or for enough, and reports progress to a client
+// that gave a token.
+func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job, enough <-chan time.Time) {
 	token := req.Params.GetProgressToken()
 	tick := time.NewTicker(s.progressEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-j.done:
+			return
+		case <-enough:
 			return
 		case <-tick.C:
 			if token == nil {

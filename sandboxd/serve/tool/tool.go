@@ -50,6 +50,11 @@ var entries = []entry{
 	{"read_file", (*Set).addReadFile},
 	{"write_file", (*Set).addWriteFile},
 	{"edit_file", (*Set).addEditFile},
+	{"list_files", (*Set).addListFiles},
+	{"search_files", (*Set).addSearchFiles},
+	{"start_command", (*Set).addStartCommand},
+	{"command_output", (*Set).addCommandOutput},
+	{"stop_command", (*Set).addStopCommand},
 }
 
 // All are the names of every tool, Default those that are on unless the owner
@@ -76,6 +81,7 @@ type Set struct {
 	ctx           context.Context
 	stop          context.CancelFunc
 	work          sync.WaitGroup
+	background    table
 }
 
 // New checks cfg and begins to sweep away what a killed server left behind.
@@ -126,7 +132,7 @@ func (s *Set) Register(server *mcp.Server) {
 	}
 }
 
-// Close ends every background command and waits for it.
+// Close ends every command; the jail's Close waits for them.
 func (s *Set) Close() error {
 	s.stop()
 	s.work.Wait()

@@ -73,6 +73,11 @@ func connect(t testing.TB, set *tool.Set, options *mcp.ClientOptions) *mcp.Clien
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	set.Register(server)
+	return attach(t, server, options)
+}
+
+func attach(t testing.TB, server *mcp.Server, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
 	clientEnd, serverEnd := mcp.NewInMemoryTransports()
 	session, err := server.Connect(t.Context(), serverEnd, nil)
 	must(t, err)

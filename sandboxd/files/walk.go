@@ -1,0 +1,195 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The bounds of one walk. What they cut off is said, or comes with the next
+// page.
+const (
+	maxEntries = 20_000           // read of one directory
+	maxDepth   = 64               // directories below each other
+	maxWalk    = 10 * time.Second // then the next page goes on
+)
+
+// Walk says what to walk over.
+type Walk struct {
+	Dir     string // where to begin; empty is the workspace
+	Depth   int    // 1 is the directory's own entries; 0 is as deep as it goes
+	Glob    Glob   // which entries to visit; directories are entered all the same
+	Ignored bool   // also what ignore files exclude, and .git
+	From    string // the first path to visit: a later page begins here
+}
+
+// errStop ends a walk without an error.
+var errStop = errors.New("stop")
+
+// walker is one walk at work.
+type walker struct {
+	Walk
+	w     *Workspace
+	ctx   context.Context
+	visit func(name string, d fs.DirEntry) error
+	from  []string
+	begun time.Time // at the first entry that is not skipped
+	next  string    // where a next walk goes on, if this one ended early
+	large bool      // a directory had more entries than were read
+}
+
+// walk visits entries in the order of their names, a directory before what is
+// in it. Symbolic links are visited, never followed. It returns where to go on
+// when visit or a bound ended it early.
+func (w *Workspace) walk(ctx context.Context, options Walk, visit func(string, fs.DirEntry) error) (next string, large bool, err error) {
+	if options.Dir == "" {
+		options.Dir = "."
+	}
+	if err := w.checkPath(options.Dir); err != nil {
+		return "", false, err
+	}
+	start, err := w.resolve(options.Dir)
+	if err != nil {
+		return "", false, err
+	}
+	info, err := w.root.Lstat(start)
+	if err != nil {
+		return "", false, explain(options.Dir, err)
+	}
+	k := &walker{Walk: options, w: w, ctx: ctx, visit: visit}
+	if options.From != "" {
+		k.from = strings.Split(options.From, "/")
+	}
+	var rules []rule
+	if start != "." && !options.Ignored {
+		rules = append(rules, w.rulesOf(".")...)
+		for i, c := range start {
+			if c == '/' {
+				rules = append(rules, w.rulesOf(start[:i])...)
+			}
+		}
+	}
+	if info.IsDir() {
+		err = k.dir(start, rules, 1)
+	} else {
+		err = k.see(start, fs.FileInfoToDirEntry(info))
+	}
+	if errors.Is(err, errStop) {
+		err = nil
+	}
+	return k.next, k.large, err
+}
+
+func (k *walker) dir(dir string, rules []rule, depth int) error {
+	entries, err := k.entries(dir)
+	if err != nil {
+		return nil // gone, or not permitted: nothing to see
+	}
+	if !k.Ignored {
+		rules = append(slices.Clip(rules), k.w.rulesOf(dir)...)
+	}
+	for _, d := range entries {
+		name := path.Join(dir, d.Name())
+		order := slices.Compare(strings.Split(name, "/"), k.from)
+		if order < 0 && !strings.HasPrefix(k.From, name+"/") {
+			continue
+		}
+		if !k.Ignored && (d.Name() == ".git" || ignored(rules, name, d.IsDir())) {
+			continue
+		}
+		if order >= 0 {
+			if err := k.see(name, d); err != nil {
+				return err
+			}
+		}
+		if d.IsDir() && (k.Depth == 0 || depth < k.Depth) && depth < maxDepth {
+			if err := k.dir(name, rules, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// see visits one entry, if it is meant, or ends the walk here.
+func (k *walker) see(name string, d fs.DirEntry) (err error) {
+	switch {
+	case k.ctx.Err() != nil:
+		return k.ctx.Err()
+	case k.begun.IsZero():
+		k.begun = time.Now() // so every page sees at least one entry
+	case time.Since(k.begun) > maxWalk:
+		err = errStop
+	}
+	if err == nil && k.Glob.Match(name) {
+		err = k.visit(name, d)
+	}
+	if err != nil {
+		k.next = name
+	}
+	return err
+}
+
+// entries reads one directory, sorted. A name that is not UTF-8 cannot be said
+// in JSON, so no tool could use it.
+func (k *walker) entries(dir string) ([]fs.DirEntry, error) {
+	f, err := k.w.Dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(maxEntries)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if more, _ := f.ReadDir(1); len(more) > 0 {
+		k.large = true
+	}
+	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool { return !utf8.ValidString(d.Name()) })
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// Entry is one entry of a directory.
+type Entry struct {
+	Path string `json:"path"`
+	Type string `json:"type" jsonschema:"file, directory, symlink or other"`
+	Size int64  `json:"size" jsonschema:"bytes; 0 for what is not a file"`
+}
+
+// Listing is one page of a walk's entries.
+type Listing struct {
+	Entries    []Entry
+	Next       string // From of the next page; empty at the end
+	Incomplete bool   // a directory had more entries than are ever read
+}
+
+// List lists up to limit entries.
+func (w *Workspace) List(ctx context.Context, options Walk, limit int) (l Listing, err error) {
+	l.Entries = []Entry{}
+	l.Next, l.Incomplete, err = w.walk(ctx, options, func(name string, d fs.DirEntry) error {
+		if len(l.Entries) == limit {
+			return errStop
+		}
+		e := Entry{Path: name, Type: "other"}
+		switch info, err := w.root.Lstat(name); {
+		case err != nil:
+			return nil // gone meanwhile
+		case info.Mode().IsRegular():
+			e.Type, e.Size = "file", info.Size()
+		case info.IsDir():
+			e.Type = "directory"
+		case info.Mode()&fs.ModeSymlink != 0:
+			e.Type = "symlink"
+		}
+		l.Entries = append(l.Entries, e)
+		return nil
+	})
+	return l, err
+}

@@ -1,0 +1,131 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
+)
+
+type listIn struct {
+	Path    string `json:"path"`
+	Glob    string `json:"glob"`
+	Depth   *int   `json:"depth"`
+	Ignored bool   `json:"include_ignored"`
+	Limit   *int   `json:"limit"`
+	Cursor  string `json:"cursor"`
+}
+
+type listOut struct {
+	common
+	Entries    []files.Entry `json:"entries"`
+	NextCursor string        `json:"next_cursor" jsonschema:"cursor of the next page; empty at the end"`
+}
+
+// walkArguments are what list_files and search_files have in common.
+var walkArguments = []property{
+	may("path", "string", "where to begin, relative to the workspace (default: the workspace)"),
+	may("glob", "string", "only paths like this, such as *.go or src/**/*.{ts,tsx}; with a slash it is relative to the workspace"),
+	may("include_ignored", "boolean", "also what .gitignore and .ignore exclude, and .git (default false)"),
+	may("cursor", "string", "next_cursor of the page before"),
+}
+
+func (s *Set) addListFiles(server *mcp.Server) {
+	add(s, server, &mcp.Tool{
+		Name:        "list_files",
+		Description: "List files and directories of the workspace as a tree in the order of their names, with sizes. Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed.",
+		Annotations: hints("List files", true, false, true, false),
+		InputSchema: arguments(append(walkArguments,
+			may("depth", "integer", "levels of directories, 1 to 64 (default 3)"),
+			may("limit", "integer", "entries on a page, 1 to 1000 (default 200)"))...),
+	}, s.listFiles)
+}
+
+func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*listOut, error) {
+	depth, err := within("depth", in.Depth, 3, 1, 64)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := within("limit", in.Limit, 200, 1, 1000)
+	if err != nil {
+		return nil, err
+	}
+	glob, err := files.NewGlob(in.Glob)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.files.List(ctx, files.Walk{Dir: in.Path, Depth: depth, Glob: glob, Ignored: in.Ignored, From: in.Cursor}, limit)
+	out := &listOut{Entries: l.Entries, NextCursor: l.Next}
+	if l.Incomplete {
+		out.note("A directory has more entries than are read here: use ls or find in run_command.")
+	}
+	out.summary = fmt.Sprintf("%d entries are in the structured content. For a smaller answer give a limit, or a path further down.", len(l.Entries))
+	return out, err
+}
+
+type searchIn struct {
+	Pattern    string `json:"pattern"`
+	Path       string `json:"path"`
+	Glob       string `json:"glob"`
+	IgnoreCase bool   `json:"ignore_case"`
+	Context    *int   `json:"context"`
+	Ignored    bool   `json:"include_ignored"`
+	Limit      *int   `json:"limit"`
+	Cursor     string `json:"cursor"`
+}
+
+type searchOut struct {
+	common
+	Matches       []files.Match `json:"matches"`
+	NextCursor    string        `json:"next_cursor" jsonschema:"cursor of the next page; empty at the end"`
+	FilesSearched int           `json:"files_searched" jsonschema:"on this page"`
+	FilesSkipped  int           `json:"files_skipped" jsonschema:"files that are binary, larger than 8 MiB or cannot be read"`
+}
+
+func (s *Set) addSearchFiles(server *mcp.Server) {
+	add(s, server, &mcp.Tool{
+		Name:        "search_files",
+		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Binary files, files above 8 MiB and files that .gitignore or .ignore exclude are left out.",
+		Annotations: hints("Search files", true, false, true, false),
+		InputSchema: arguments(append(walkArguments,
+			need("pattern", "string", "regular expression, matched against each line"),
+			may("ignore_case", "boolean", "upper and lower case mean the same (default false)"),
+			may("context", "integer", "lines to show before and after each match, 0 to 10 (default 0)"),
+			may("limit", "integer", "matches on a page, 1 to 500 (default 100)"))...),
+	}, s.searchFiles)
+}
+
+func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in searchIn) (*searchOut, error) {
+	around, err := within("context", in.Context, 0, 0, 10)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := within("limit", in.Limit, 100, 1, 500)
+	if err != nil {
+		return nil, err
+	}
+	glob, err := files.NewGlob(in.Glob)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.files.Search(ctx, files.Search{
+		Walk:    files.Walk{Dir: in.Path, Glob: glob, Ignored: in.Ignored},
+		Pattern: in.Pattern, IgnoreCase: in.IgnoreCase, Context: around, Limit: limit, Cursor: in.Cursor,
+	})
+	out := &searchOut{Matches: found.Matches, NextCursor: found.Next, FilesSearched: found.Searched, FilesSkipped: found.Skipped}
+	out.summary = fmt.Sprintf("%d matches are in the structured content. For a smaller answer give a limit, less context or a glob.", len(found.Matches))
+	return out, err
+}
+
+// within is an optional number that must lie in a range.
+func within(name string, value *int, otherwise, least, most int) (int, error) {
+	if value == nil {
+		return otherwise, nil
+	}
+	if *value < least || *value > most {
+		return 0, fmt.Errorf("%s is %d: it must be between %d and %d", name, *value, least, most)
+	}
+	return *value, nil
+}
