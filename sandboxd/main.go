@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
 	"github.com/sallyport-dev/sallyport/sandboxd/health"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/local"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/token"
 )
@@ -27,6 +28,7 @@ type command struct {
 
 var commands = []command{
 	{"serve", "serve one directory to MCP clients", serve.Main},
+	{"local", "both gates in one process, for this machine", local.Main},
 	{"token", "make, hash and check tokens", token.Main},
 	{"health", "ask a running server whether it is well", health.Main},
 	{"doctor", "walk the chain and name what is wrong with it", doctor.Main},
