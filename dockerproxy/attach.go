@@ -120,6 +120,7 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 	}()
 	defer context.AfterFunc(s.ctx, func() { // makes the copy below end
 		l.conn.SetWriteDeadline(time.Now().Add(lastWords))
+		conn.CloseWrite() // the end that MCP servers know; many ignore SIGTERM as process 1
 		ctx, cancel := context.WithTimeout(context.Background(), callTime)
 		defer cancel()
 		l.stop(ctx, s.id, name)

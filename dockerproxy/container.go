@@ -1,6 +1,8 @@
 package main
 
 import (
+	"archive/tar"
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +21,6 @@ const (
 	pullTime = 10 * time.Minute
 )
 
-// errForeign is a container that another owner holds.
-var errForeign = errors.New("another owner's container")
-
 // container is what an inspect says.
 type container struct {
 	ID     string `json:"Id"`
@@ -38,7 +37,7 @@ func (p *proxy) inspect(ctx context.Context, name, server string) (*container, e
 	}
 	owner, of := c.Config.Labels[spec.LabelOwner], c.Config.Labels[spec.LabelServer]
 	if owner != p.instance || of != server || len(c.ID) < 12 {
-		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q: %w", spec.ContainerName(server, p.instance), c.ID, owner, of, errForeign)
+		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q", spec.ContainerName(server, p.instance), c.ID, owner, of)
 	}
 	return &c, nil
 }
@@ -99,8 +98,43 @@ func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[stri
 	if err := p.docker.call(ctx, "POST", "/containers/create", url.Values{"name": {name}}, body, &created); err != nil {
 		return "", err
 	}
-	_, err = p.inspect(ctx, created.Id, e.Name)
+	if _, err = p.inspect(ctx, created.Id, e.Name); err == nil {
+		err = p.checkName(ctx, created.Id, body["User"].(string))
+	}
 	return created.Id, err
+}
+
+// checkName refuses a user name that is root's number in the image. Whoever
+// made the image wrote that file, so what cannot be read is refused as well.
+func (p *proxy) checkName(ctx context.Context, id, user string) error {
+	name, _, _ := strings.Cut(user, ":")
+	if strings.Trim(name, "0123456789") == "" {
+		return nil
+	}
+	archive, err := p.docker.open(ctx, "GET", "/containers/"+id+"/archive", url.Values{"path": {"/etc/passwd"}}, nil)
+	if err != nil {
+		return fmt.Errorf("user %s cannot be looked up in the image, name a number: %w", name, err)
+	}
+	defer archive.Close()
+	r := tar.NewReader(io.LimitReader(archive, 1<<20))
+	if h, err := r.Next(); err != nil || h.Typeflag != tar.TypeReg {
+		return fmt.Errorf("user %s cannot be looked up in the image, name a number", name)
+	}
+	found, lines := false, bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), ":")
+		if strings.TrimSpace(fields[0]) != name {
+			continue
+		}
+		if n, err := strconv.Atoi(fields[min(2, len(fields)-1)]); err != nil || n <= 0 {
+			return fmt.Errorf("user %s is root in the image: name another, such as 65532:65532", name)
+		}
+		found = true
+	}
+	if !found || lines.Err() != nil {
+		return fmt.Errorf("the image has no user %s", name)
+	}
+	return nil
 }
 
 // image inspects the entry's image and fetches it where the entry says so.

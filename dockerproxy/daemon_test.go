@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bufio"
 	"encoding/binary"
 	"encoding/json"
@@ -31,6 +32,10 @@ type fake struct {
 	version    string
 	program    func(c *fakeContainer)
 	made       int
+	passwd     struct {
+		kind byte
+		text string
+	}
 }
 
 type fakeContainer struct {
@@ -250,6 +255,14 @@ func (f *fake) act(w http.ResponseWriter, r *http.Request, c *fakeContainer, ver
 		c.conn, c.in = conn, in.Reader
 		f.mu.Unlock()
 		io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+	case "GET archive":
+		f.mu.Lock()
+		passwd := f.passwd
+		f.mu.Unlock()
+		archive := tar.NewWriter(w)
+		archive.WriteHeader(&tar.Header{Name: "passwd", Typeflag: passwd.kind, Linkname: "x", Size: int64(len(passwd.text)), Mode: 0o644})
+		io.WriteString(archive, passwd.text)
+		archive.Close()
 	case "POST wait":
 		w.WriteHeader(200)
 		w.(http.Flusher).Flush()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -62,6 +63,33 @@ func TestImages(t *testing.T) {
 			t.Errorf("sent: %s", r)
 		}
 	}
+}
+
+// TestUserNames: a name is what the image's passwd file makes of it.
+func TestUserNames(t *testing.T) {
+	b := start(t, `{"mcpServers": {"n": {"type": "docker", "image": "img", "user": "app"}}}`)
+	for text, why := range map[string]string{
+		"root:x:0:0::/:/bin/sh\nother:x:5:5::/:\n": "has no user app",
+		"app:x:0:0::/:\n":                          "is root in the image",
+		"app:x:00:0::/:\n":                         "is root in the image",
+		"app:x:5:5::/:\napp:x:0:0::/:\n":           "is root in the image",
+		"app:x::5::/:\n":                           "is root in the image",
+		"app":                                      "is root in the image",
+		"":                                         "has no user app",
+	} {
+		b.mu.Lock()
+		b.passwd.kind, b.passwd.text = tar.TypeReg, text
+		b.mu.Unlock()
+		b.refusedBecause("n", why)
+	}
+	b.mu.Lock()
+	b.passwd.kind, b.passwd.text = tar.TypeSymlink, ""
+	b.mu.Unlock()
+	b.refusedBecause("n", "name a number")
+	b.mu.Lock()
+	b.passwd.kind, b.passwd.text = tar.TypeReg, "root:x:0:0::/:\napp:x:1000:0::/:\n"
+	b.mu.Unlock()
+	b.run("n", nil)
 }
 
 func TestPullMissing(t *testing.T) {

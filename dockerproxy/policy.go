@@ -16,6 +16,8 @@ import (
 // reapEvery is how often leftovers are looked for beside the start.
 const reapEvery = 30 * time.Second
 
+const brokenSecrets = "ignoring broken secrets update, the old values stay"
+
 // policy is one valid reading of mcp.json and of all secrets it names.
 type policy struct {
 	raw     string // mcp.json as read
@@ -34,10 +36,7 @@ func loadPolicy(s settings) (*policy, error) {
 		return nil, err
 	}
 	for _, e := range n.users() {
-		set, err := readSecrets(s.secretsDir, e.Container.SecretsFrom)
-		if err == nil {
-			err = collision(e, set)
-		}
+		set, err := readSet(s.secretsDir, e)
 		if err != nil {
 			return nil, err
 		}
@@ -67,13 +66,18 @@ func (n *policy) users() []*spec.Entry {
 	return all
 }
 
-func collision(e *spec.Entry, set *secrets) error {
+// readSet reads the entry's set, none of whose names may be in its env.
+func readSet(dir string, e *spec.Entry) (*secrets, error) {
+	set, err := readSecrets(dir, e.Container.SecretsFrom)
+	if err != nil {
+		return nil, err
+	}
 	for key := range e.Env {
 		if _, found := set.values[key]; found {
-			return fmt.Errorf("secrets %s.env: %s is also in the env of %s", e.Container.SecretsFrom, key, e.Name)
+			return nil, fmt.Errorf("secrets %s.env: %s is also in the env of %s", e.Container.SecretsFrom, key, e.Name)
 		}
 	}
-	return nil
+	return set, nil
 }
 
 func (p *proxy) logPolicy() {
@@ -124,10 +128,7 @@ func (p *proxy) look() string {
 	users := p.policy.users()
 	p.mu.Unlock()
 	for _, e := range users {
-		set, err := readSecrets(p.secretsDir, e.Container.SecretsFrom)
-		if err == nil {
-			err = collision(e, set)
-		}
+		set, err := readSet(p.secretsDir, e)
 		if seen += fmt.Sprintf("\x00%v", err); err == nil {
 			seen += set.print
 		}
@@ -171,12 +172,9 @@ func (p *proxy) newSecrets() *policy {
 	next := &policy{raw: p.policy.raw, config: p.policy.config, secrets: map[string]*secrets{}}
 	for _, e := range next.users() {
 		name := e.Container.SecretsFrom
-		set, err := readSecrets(p.secretsDir, name)
-		if err == nil {
-			err = collision(e, set)
-		}
+		set, err := readSet(p.secretsDir, e)
 		if err != nil {
-			p.log.Error("ignoring broken secrets update, the old values stay", "server", e.Name, "error", err.Error())
+			p.log.Error(brokenSecrets, "server", e.Name, "error", err.Error())
 			set = p.policy.secrets[name]
 		}
 		next.secrets[name] = set
@@ -192,15 +190,10 @@ func (p *proxy) currentSecrets(e *spec.Entry) (*secrets, error) {
 	if name == "" {
 		return &secrets{}, nil
 	}
-	set, err := readSecrets(p.secretsDir, name)
-	if err == nil {
-		err = collision(e, set)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		if old := p.policy.secrets[name]; old != nil {
-			p.log.Error("ignoring broken secrets update, the old values stay", "server", e.Name, "error", err.Error())
-			return old, nil
-		}
+	set, err := readSet(p.secretsDir, e)
+	if old := p.policy.secrets[name]; err != nil && old != nil && !errors.Is(err, os.ErrNotExist) {
+		p.log.Error(brokenSecrets, "server", e.Name, "error", err.Error())
+		return old, nil
 	}
 	return set, err
 }

@@ -34,7 +34,7 @@ func TestConversation(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"POST /v1.41/containers/create?name=mcp-sandbox-s ", `"KEY=hub-value"`, `"SECRET=s3cret-value"`,
-		`"LD_PRELOAD"`, `"traefik.enable":"false"`, `"/cache":"rw,noexec,nosuid,nodev,mode=1777"`, `"Image":"sha256:1111"`} {
+		`"LD_PRELOAD"`, `"traefik.enable":"false"`, `"/cache":"rw,noexec,nosuid,nodev,mode=1777,uid=65532,gid=65532"`, `"Image":"sha256:1111"`} {
 		if !strings.Contains(create, want) {
 			t.Errorf("%s is not in %s", want, create)
 		}

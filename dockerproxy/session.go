@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
 )
@@ -48,20 +50,23 @@ func (p *proxy) release(server string) {
 	delete(p.held, server)
 }
 
-// claimSoon waits for a holder that is ending.
+// claimSoon waits for a holder that is ending, and for a moment in case its
+// hub has just gone.
 func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error {
-	for {
+	for moment := time.After(time.Second); ; {
 		holder := p.claim(server, s)
 		if holder == nil {
 			return nil
-		}
-		if holder.ctx.Err() == nil {
-			return coded{spec.CodeBusy, fmt.Errorf("another connection holds %s", server)}
 		}
 		select {
 		case <-holder.done:
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-moment:
+			if holder.ctx.Err() == nil {
+				return coded{spec.CodeBusy, fmt.Errorf("another connection holds %s", server)}
+			}
+			moment = nil
 		}
 	}
 }
@@ -107,9 +112,8 @@ func (l *link) ensure(ctx context.Context, q *spec.Request) error {
 		return coded{spec.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees", q.Server)}
 	case e.Hash != q.Hash:
 		return coded{spec.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json again within seconds", q.Server)}
-	}
-	if err := sameKeys(e.Env, q.Env); err != nil {
-		return coded{spec.CodeDenied, err}
+	case !maps.EqualFunc(e.Env, q.Env, func(_, _ string) bool { return true }):
+		return coded{spec.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else", q.Server)}
 	}
 	s := &session{entry: e, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -146,20 +150,6 @@ func (l *link) fill(s *session, env map[string]string) error {
 	defer cancel()
 	s.id, err = l.create(ctx, s.entry, env, set.values)
 	return redact(err, env, set.values)
-}
-
-func sameKeys(want, got map[string]string) error {
-	for key := range want {
-		if _, found := got[key]; !found {
-			return fmt.Errorf("env lacks the value of %s", key)
-		}
-	}
-	for key := range got {
-		if _, found := want[key]; !found {
-			return fmt.Errorf("env has %.130q, which the entry does not name", key)
-		}
-	}
-	return nil
 }
 
 // end removes the session's container and frees the claim. It runs also when

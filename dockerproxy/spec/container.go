@@ -60,7 +60,7 @@ func Container(e *Entry, image Image, instance string, env, secrets map[string]s
 	if err := checkUser(user); err != nil {
 		return nil, fmt.Errorf("the user of image %q: %w", c.Image, err)
 	}
-	tmpfs, err := mountTmpfs(c, image.Volumes)
+	tmpfs, err := mountTmpfs(c, image.Volumes, user)
 	if err != nil {
 		return nil, fmt.Errorf("image %q: %w", c.Image, err)
 	}
@@ -122,8 +122,9 @@ func common() map[string]any {
 }
 
 // mountTmpfs adds a tmpfs over each volume that the image declares: Docker
-// would make a writable volume on the host's disk there.
-func mountTmpfs(c *DockerOptions, volumes map[string]struct{}) (map[string]string, error) {
+// would make a writable volume on the host's disk there. Each belongs to the
+// user, if that is a number: runc gives it the mode of the image's folder.
+func mountTmpfs(c *DockerOptions, volumes map[string]struct{}, user string) (map[string]string, error) {
 	all := map[string]string{}
 	maps.Copy(all, c.Tmpfs)
 	for target := range volumes {
@@ -134,6 +135,14 @@ func mountTmpfs(c *DockerOptions, volumes map[string]struct{}) (map[string]strin
 		taken := slices.ContainsFunc(c.Volumes, func(v Volume) bool { return v.Target == target })
 		if _, found := all[target]; !found && !taken {
 			all[target] = tmpfsDefault
+		}
+	}
+	uid, gid, _ := strings.Cut(user, ":")
+	for _, id := range [][2]string{{",uid=", uid}, {",gid=", gid}} {
+		for target := range all {
+			if id[1] != "" && strings.Trim(id[1], "0123456789") == "" && !strings.Contains(all[target], id[0]) {
+				all[target] += id[0] + id[1]
+			}
 		}
 	}
 	return all, nil

@@ -95,9 +95,6 @@ func check(r *reader, e *Entry) {
 			checkRemote(r, e)
 		}
 	}
-	if e.Type == Docker {
-		return // its fields were checked one by one
-	}
 	for _, literal := range [][2]string{{"socket", e.Socket}, {"host", e.Host}} {
 		if strings.Contains(literal[1], "${") {
 			r.fail(literal[0], "must be written out, without ${VAR}")

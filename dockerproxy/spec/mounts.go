@@ -112,13 +112,11 @@ func tmpfsOptions(s string) (string, error) {
 
 // checkTargets refuses two mounts at one place.
 func checkTargets(r *reader, c *DockerOptions) {
-	seen := maps.Clone(c.Tmpfs)
+	seen := map[string]string{}
+	maps.Copy(seen, c.Tmpfs)
 	for _, v := range c.Volumes {
 		if _, found := seen[v.Target]; found {
 			r.fail("volumes", "%s is mounted more than once (the default tmpfs is /tmp)", v.Target)
-		}
-		if seen == nil {
-			seen = map[string]string{}
 		}
 		seen[v.Target] = ""
 	}
