@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,24 +36,38 @@ func (w Workspace) reachable() (Workspace, error) {
 		"move the workspace, or let others enter the directories above it (chmod o+x), or start as their owner", w.UID, w.Path, boundPath, w.bind())
 }
 
-// ownerCanEnter asks the kernel, from a thread that has become the owner and
-// then ends. Only this thread changes: the raw calls do not tell the others.
+// ownerCanEnter asks the kernel, from a thread that is the owner to the file
+// system for a moment. The raw calls do not tell the other threads. A thread that
+// became the owner for good and ended would be no way: it ends when it likes, and
+// DropRoot crashes where it meets a thread with other rights than the rest.
 func (w Workspace) ownerCanEnter() bool {
-	answer := make(chan bool)
-	go func() {
-		runtime.LockOSThread() // never unlocked
-		uid, gid := uintptr(w.UID), uintptr(w.GID)
-		for _, c := range [][4]uintptr{{unix.SYS_SETGROUPS, 0, 0, 0}, {unix.SYS_SETRESGID, gid, gid, gid}, {unix.SYS_SETRESUID, uid, uid, uid}} {
-			if _, _, errno := unix.RawSyscall(c[0], c[1], c[2], c[3]); errno != 0 {
-				answer <- false
-				return
-			}
-		}
-		fd, err := unix.Open(w.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		unix.Close(fd)
-		answer <- err == nil
-	}()
-	return <-answer
+	groups, err := unix.Getgroups()
+	if err != nil {
+		return false
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer rawSetgroups(groups)
+	if !rawSetgroups(nil) {
+		return false
+	}
+	defer unix.Setfsgid(unix.Getegid())
+	defer unix.Setfsuid(unix.Geteuid()) // runs first, and gives the capabilities back
+	unix.Setfsgid(w.GID)
+	unix.Setfsuid(w.UID) // takes CAP_DAC_OVERRIDE and its kin (capabilities(7))
+	fd, err := unix.Open(w.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	unix.Close(fd)
+	return err == nil
+}
+
+// rawSetgroups sets the supplementary groups of this thread alone.
+func rawSetgroups(groups []int) bool {
+	list := make([]uint32, len(groups)+1)
+	for i, g := range groups {
+		list[i] = uint32(g)
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&list[0])), 0)
+	return errno == 0
 }
 
 // bind takes a mount namespace that only this process has, binds the workspace
