@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/health"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/local"
+	"github.com/sallyport-dev/sallyport/sandboxd/plan"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/token"
 )
@@ -31,6 +32,7 @@ var commands = []command{
 	{"local", "both gates in one process, for this machine", local.Main},
 	{"token", "make, hash and check tokens", token.Main},
 	{"health", "ask a running server whether it is well", health.Main},
+	{"plan", "print what a taken part could do on this host", plan.Main},
 	{"doctor", "walk the chain and name what is wrong with it", doctor.Main},
 }
 
