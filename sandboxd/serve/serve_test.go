@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
@@ -29,10 +30,12 @@ const patience = 60 * time.Second
 type probes struct {
 	started chan string // a name, when wait has begun
 	ended   chan error  // why wait ended
+
+	progress chan string // what clients were told meanwhile
 }
 
 func newProbes() *probes {
-	return &probes{started: make(chan string, 100), ended: make(chan error, 100)}
+	return &probes{started: make(chan string, 100), ended: make(chan error, 100), progress: make(chan string, 100)}
 }
 
 type input struct {
@@ -51,7 +54,15 @@ func (p *probes) Register(s *mcp.Server) {
 	mcp.AddTool(s, &mcp.Tool{Name: "write_file", Description: "panic"}, p.panic)
 }
 
-func (p *probes) echo(ctx context.Context, _ *mcp.CallToolRequest, in input) (*mcp.CallToolResult, output, error) {
+func (p *probes) echo(ctx context.Context, req *mcp.CallToolRequest, in input) (*mcp.CallToolResult, output, error) {
+	if token := req.Params.GetProgressToken(); token != nil {
+		if err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "begun"}); err != nil {
+			return nil, output{}, err
+		}
+	}
+	if in.Text == "protocol error" {
+		return nil, output{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "too late for a status"}
+	}
 	if in.Text == "fail" {
 		return nil, output{}, fmt.Errorf("failed as asked")
 	}
@@ -172,7 +183,9 @@ func connectWith(t *testing.T, s *server, transport string, h *changing) (*mcp.C
 	if way.path == "/sse" {
 		tr = &mcp.SSEClientTransport{Endpoint: s.URL + way.path, HTTPClient: client}
 	}
-	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress <- r.Params.Message },
+	})
 	session, err := c.Connect(ctx, tr, &mcp.ClientSessionOptions{ProtocolVersion: way.version})
 	if err != nil {
 		t.Fatalf("connect: %v", err)

@@ -101,6 +101,32 @@ func TestVanishedClientEndsItsCall(t *testing.T) {
 	})
 }
 
+// Progress arrives before the result, and an error after it still arrives whole.
+func TestProgress(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport string) {
+		s := start(t, nil)
+		c, _ := connect(t, s, transport, as("", ""))
+		for _, said := range []string{"fine", "protocol error"} {
+			params := &mcp.CallToolParams{Name: "read_file", Arguments: input{Text: said}}
+			params.SetProgressToken("p-" + said)
+			r, err := c.CallTool(t.Context(), params)
+			if got := receive(t, "progress", s.progress); got != "begun" {
+				t.Errorf("progress says %q", got)
+			}
+			answer := fmt.Sprint(err)
+			if err == nil {
+				answer = fmt.Sprintf("error %v: %s", r.IsError, text(r))
+			}
+			if want := map[string]string{"fine": "error false", "protocol error": "too late for a status"}[said]; !strings.Contains(answer, want) {
+				t.Errorf("%s: %s", said, answer)
+			}
+		}
+		if r, err := call(t, c, "read_file", map[string]any{"text": "next"}); err != nil || r.IsError {
+			t.Errorf("the next call: %v %v", r, err)
+		}
+	})
+}
+
 // A client that cancels one call keeps its session.
 func TestCancelledCall(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport string) {
