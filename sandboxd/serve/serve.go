@@ -84,5 +84,8 @@ func (s *Server) Close() {
 	}
 	time.Sleep(50 * time.Millisecond) // the last result is on its way
 	s.end()
+	for deadline := time.Now().Add(time.Second); s.sessions.Busy() && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond) // streams say why they end
+	}
 	s.sessions.EndAll()
 }

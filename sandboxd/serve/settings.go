@@ -66,23 +66,20 @@ func Parse(args []string, env shared.Lookup) (Settings, error) {
 	return s, m.Err()
 }
 
-// readable are the directories that the jail lets a command read, beside the
-// workspace; in a container it may write the last two as well.
-var readable = []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr", "/tmp", "/dev/shm"}
-
 // checkOutside refuses a token or audit file that a command could reach.
 func (s *Settings) checkOutside(m *shared.Mistakes) {
-	dirs := readable
-	if !s.InContainer {
-		dirs = dirs[:len(dirs)-2]
-	}
-	dirs = append([]string{s.Workspace}, dirs...)
+	grants := s.jail(s.Workspace).Grants
 	if s.TokenFile != "" {
-		m.AddError(shared.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, dirs))
+		m.AddError(shared.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, grants))
 	}
 	if s.AuditFile != "" && s.AuditFile != "-" {
-		m.AddError(shared.Outside("MCP_AUDIT_FILE", s.AuditFile, dirs))
+		m.AddError(shared.Outside("MCP_AUDIT_FILE", s.AuditFile, grants))
 	}
+}
+
+// jail is the policy for commands that may write beneath dirs.
+func (s *Settings) jail(dirs ...string) jail.Config {
+	return jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs}
 }
 
 func (s *Settings) checkWorkspace() error {

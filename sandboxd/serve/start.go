@@ -117,10 +117,7 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 		return nil, fmt.Errorf("the private directory of commands: %w", err)
 	}
 	b.onClose(func() error { return os.RemoveAll(private) })
-	j, err := jail.New(jail.Config{
-		Mode: set.Jail, Network: set.Network, InContainer: set.InContainer,
-		Writable: []string{b.Workspace.Path, private},
-	})
+	j, err := jail.New(set.jail(b.Workspace.Path, private))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}

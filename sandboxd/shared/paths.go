@@ -3,26 +3,20 @@ package shared
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 )
 
 // Outside checks that the file or directory that a setting names does not lie
-// at or beneath one of dirs, with symbolic links resolved on both sides: what
-// a command may read or write must not hold a token, a record or a state. The
-// error names both paths.
-func Outside(setting, path string, dirs []string) error {
+// where a command may reach it: a token, a record or a state must not. grants
+// reports what, if anything, gives a command access to a path; it is asked
+// about the path that is left when every symbolic link is followed. The error
+// names both paths.
+func Outside(setting, path string, grants func(path string) (by string, granted bool)) error {
 	real, err := resolve(path)
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", setting, path, err)
 	}
-	for _, dir := range dirs {
-		realDir, err := resolve(dir)
-		if err != nil {
-			continue // what does not exist grants nothing
-		}
-		if real == realDir || strings.HasPrefix(real, strings.TrimSuffix(realDir, "/")+"/") {
-			return fmt.Errorf("%s %q lies at or beneath %q, which commands may reach: move it elsewhere", setting, path, dir)
-		}
+	if by, granted := grants(real); granted {
+		return fmt.Errorf("%s %q lies at or beneath %q, which commands may reach: move it elsewhere", setting, path, by)
 	}
 	return nil
 }

@@ -115,6 +115,18 @@ func (t *Sessions) Len() int {
 	return len(t.all)
 }
 
+// Busy reports whether any request uses a session.
+func (t *Sessions) Busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for s := range t.all {
+		if s.open > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // EndIdle ends the sessions that no request has used for at least d; with 0
 // every session without an open request.
 func (t *Sessions) EndIdle(d time.Duration) {
