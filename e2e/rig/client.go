@@ -28,9 +28,15 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // HTTPClient returns a client that sends the token, believes any certificate
 // (Traefik's is self-signed) and follows no redirect.
 func HTTPClient(token string) *http.Client {
+	client := mcpClient(token)
+	client.Transport.(bearer).next.(*http.Transport).DisableKeepAlives = true // nothing stays open at a test's end
+	return client
+}
+
+// mcpClient keeps its connections, as real clients do.
+func mcpClient(token string) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-	transport.DisableKeepAlives = true // nothing stays open at a test's end
 	return &http.Client{
 		Transport:     bearer{token, transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -63,10 +69,10 @@ func Connect(t testing.TB, base, token string, how Transport) *mcp.ClientSession
 func TryConnect(ctx context.Context, base, token string, how Transport) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "sallyport-e2e", Version: "1"}, nil)
 	var transport mcp.Transport = &mcp.StreamableClientTransport{
-		Endpoint: base + "/mcp", HTTPClient: HTTPClient(token),
+		Endpoint: base + "/mcp", HTTPClient: mcpClient(token),
 	}
 	if how == SSE {
-		transport = &mcp.SSEClientTransport{Endpoint: base + "/sse", HTTPClient: HTTPClient(token)}
+		transport = &mcp.SSEClientTransport{Endpoint: base + "/sse", HTTPClient: mcpClient(token)}
 	}
 	return client.Connect(ctx, transport, nil)
 }

@@ -3,6 +3,8 @@ package rig
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -119,15 +121,20 @@ func Status(url string) int {
 	return resp.StatusCode
 }
 
-// FreeAddr returns a free loopback address.
+// FreeAddr returns a free loopback address. Its port is not one that the kernel
+// gives to outgoing connections or to listeners on port 0, so that nobody takes it
+// before the program that it is for.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free between 20000 and 32000")
+	return ""
 }
 
 var binaries sync.Map // package path → func() (string, error)
