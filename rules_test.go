@@ -98,31 +98,34 @@ func TestRootModule(t *testing.T) {
 	}
 }
 
-// What decides about security must be readable in an evening.
+// What decides about security must be readable in an evening. Counted are lines
+// of code, so that explaining costs nothing (docs/decisions/0060-line-budgets.md).
 func TestLineBudgets(t *testing.T) {
 	budgets := []struct {
 		lines int
 		dirs  []string
 	}{
 		{2000, []string{"plugin"}},
-		{1200, []string{"sandboxd/jail"}},
+		{1600, []string{"sandboxd/jail"}},
 		{2000, []string{"sandboxd/serve"}},
-		{1100, []string{"sandboxd/files", "sandboxd/capture", "sandboxd/diff"}}, // what the tools do, apart from who may call them
+		{1200, []string{"sandboxd/files", "sandboxd/capture", "sandboxd/diff"}}, // what the tools do, apart from who may call them
+		{1100, []string{"sandboxd/shared"}},
 		{3000, []string{"sandboxd/hub"}},
 		{1500, []string{"dockerproxy"}}, // without spec, which the hub reads as well
-		{1500, []string{"dockerproxy/spec"}},
+		{1300, []string{"dockerproxy/spec"}},
 		{2500, owner},
 	}
+	all := sources(t)
 	for _, b := range budgets {
 		sum := 0
-		for _, f := range sources(t) {
+		for _, f := range all {
 			apart := f.in("dockerproxy/spec") && b.dirs[0] != "dockerproxy/spec"
 			if !f.test && f.in(b.dirs...) && !apart {
-				sum += f.lines
+				sum += f.code
 			}
 		}
 		if sum > b.lines {
-			t.Errorf("%s: %d lines, the budget is %d", strings.Join(b.dirs, ", "), sum, b.lines)
+			t.Errorf("%s: %d lines of code, the budget is %d", strings.Join(b.dirs, ", "), sum, b.lines)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package sallyport
 
 import (
-	"bytes"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -19,7 +19,8 @@ import (
 type file struct {
 	name, dir string // slash-separated, from the root of the repository
 	test      bool
-	lines     int
+	lines     int // all of them
+	code      int // those that hold more than blanks and comments
 	set       *token.FileSet
 	tree      *ast.File
 }
@@ -54,13 +55,35 @@ func sources(t *testing.T) []file {
 		}
 		all = append(all, file{
 			name: name, dir: path.Dir(name), test: strings.HasSuffix(name, "_test.go"),
-			lines: bytes.Count([]byte(src), []byte("\n")), set: set, tree: tree,
+			lines: strings.Count(src, "\n"), code: codeLines(src), set: set, tree: tree,
 		})
 	}
 	if len(all) == 0 {
 		t.Fatal("no Go file found: the test does not stand at the root of the repository")
 	}
 	return all
+}
+
+// codeLines counts the lines on which a token stands.
+func codeLines(src string) int {
+	set := token.NewFileSet()
+	f := set.AddFile("", -1, len(src))
+	var s scanner.Scanner
+	s.Init(f, []byte(src), nil, 0) // without comments
+	lines := map[int]bool{}
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // the one that the scanner adds
+		}
+		first := f.Line(pos)
+		for n := range 1 + strings.Count(text, "\n") { // a raw string has many
+			lines[first+n] = true
+		}
+	}
 }
 
 // tracked lists the files with this ending that belong to the repository:
