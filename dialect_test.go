@@ -16,6 +16,10 @@ var miscompiled = []struct{ what, why, example string }{
 		`func f() { var a, b string; a, b = g(), "x"; _ = a + b }`},
 	{"builtin in a later result of a return", "its value lands in the first result",
 		`func f(v []int) (int, int) { return 7, len(v) }`},
+	{"several conditions in one case", "without a tag, only the first is looked at",
+		`func f(a, b bool) { switch { case a, b: g() } }`},
+	{"switch over an interface with constants", "it panics when a value has another type",
+		`func f(t json.Token) { switch t { case json.Delim('{'): g() } }`},
 	{"loop over an integer or function", "Traefik exits at start",
 		`func f() { for range 3 { } }`},
 	{"min, max or clear", "undefined",
@@ -77,6 +81,18 @@ func dialect(set *token.FileSet, f *ast.File) []string {
 				}
 				if u, ok := r.(*ast.UnaryExpr); ok && u.Op == token.ARROW {
 					say(n, "return of a channel receive")
+				}
+			}
+		case *ast.SwitchStmt:
+			for _, s := range n.Body.List {
+				c := s.(*ast.CaseClause)
+				if n.Tag == nil && len(c.List) > 1 {
+					say(c, "several conditions in one case")
+				}
+				for _, e := range c.List {
+					if _, ok := e.(*ast.CallExpr); ok && n.Tag != nil {
+						say(c, "switch over an interface with constants")
+					}
 				}
 			}
 		case *ast.RangeStmt:

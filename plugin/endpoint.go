@@ -57,7 +57,11 @@ func publicEndpoint(p place, ref string) (string, string) {
 	if strings.Contains(path, "//") || strings.Contains(path, ";") {
 		return "", "it has an empty segment or parameters"
 	}
-	return publicPath(p, path) + query, notPublic(p, path)
+	public, ok := publicPath(p, path)
+	if !ok {
+		return "", "it is outside the backend's path"
+	}
+	return public + query, ""
 }
 
 const forbiddenInRef = "\\ \x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
@@ -128,22 +132,15 @@ func hasDots(path string) bool {
 // publicPath maps an absolute path of the backend. A backend that already knows
 // its public prefix is not prefixed twice; one behind StripPrefix does not know
 // the prefix that it is given.
-func publicPath(p place, path string) string {
+func publicPath(p place, path string) (string, bool) {
 	nested := insidePath(p.backend, p.prefix) // then the longer one is asked first
 	switch {
 	case nested && insidePath(path, p.backend):
-		return p.prefix + path[len(p.backend):]
+		return p.prefix + path[len(p.backend):], true
 	case insidePath(path, p.prefix):
-		return path
+		return path, true
 	case insidePath(path, p.backend):
-		return p.prefix + path[len(p.backend):]
+		return p.prefix + path[len(p.backend):], true
 	}
-	return p.prefix + path
-}
-
-func notPublic(p place, path string) string {
-	if p.backend != p.prefix && !insidePath(path, p.prefix) && !insidePath(path, p.backend) {
-		return "it is outside the backend's path"
-	}
-	return ""
+	return p.prefix + path, p.backend == p.prefix
 }

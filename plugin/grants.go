@@ -70,8 +70,7 @@ func addTool(m *mistakes, where, backend string, g *grants, grant string) {
 	switch {
 	case slash != (backend == "hub"):
 		m.add("%stools has %q: grants are server/tool or server/* on backend: hub, and plain tool names elsewhere", where, grant)
-	case slash && (!toolForm.MatchString(server) || (tool != "*" && !toolForm.MatchString(tool))),
-		!slash && !toolForm.MatchString(grant):
+	case !toolForm.MatchString(server) || (slash && tool != "*" && !toolForm.MatchString(tool)):
 		m.add("%stools has %q, which is not a grant", where, grant)
 	}
 	g.tools[grant] = true

@@ -44,113 +44,106 @@ var exactKeys = map[string]string{
 	versionKey: strings.ToLower(versionKey),
 }
 
-var foldedKeys = foldExactKeys()
-
-func foldExactKeys() map[string]bool {
-	folded := map[string]bool{}
-	for _, f := range exactKeys {
-		folded[f] = true
-	}
-	return folded
-}
+var foldedKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
+	"name": true, "arguments": true, "uri": true, "_meta": true, "taskid": true, strings.ToLower(versionKey): true}
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on
 // duplicate keys, other cases, trailing data, batches and bad UTF-8; a body on
 // which they could disagree is refused rather than repaired.
 func parseMessage(body []byte) (message, *badMessage) {
 	m := message{}
-	trimmed := bytes.TrimLeft(body, " \t\r\n")
-	if len(trimmed) > 0 && trimmed[0] == '[' {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
 		return m, &badMessage{codeInvalidRequest, "batches are not served: send one message"}
 	}
 	if !utf8.Valid(body) {
 		return m, &badMessage{codeParse, "the body is not UTF-8"}
 	}
-	top, text := members(body)
-	if text != "" {
-		return m, &badMessage{codeParse, text}
+	top, wrong := members(body)
+	if wrong != "" {
+		return m, &badMessage{codeParse, wrong}
 	}
-	if tooDeep(body) {
-		return m, &badMessage{codeInvalidRequest, "the body is nested too deeply"}
-	}
-	id, hasID := top["id"]
-	if hasID {
+	if id := top["id"]; id != nil {
 		if id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
 			return m, &badMessage{codeInvalidRequest, "id must be a string or a number"}
 		}
 		m.id = id
 	}
-	if string(top["jsonrpc"]) != `"2.0"` {
-		return m, &badMessage{codeInvalidRequest, `jsonrpc must be "2.0"`}
-	}
-	for key := range top {
-		if _, ok := topKeys[key]; !ok {
-			return m, &badMessage{codeInvalidRequest, "a JSON-RPC message has jsonrpc, id, method, params, result and error only"}
+	wrong = envelope(&m, top)
+	// Only with so many brackets can it be too deep, and the walk is slow.
+	if wrong == "" && bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("[")) > maxDepth {
+		if deep, _ := survey(body, ""); deep {
+			wrong = "the body is nested too deeply"
 		}
 	}
-	return m.read(top)
+	if wrong == "" && m.method != "" {
+		wrong = readParams(&m, top["params"])
+	}
+	if wrong != "" {
+		return m, &badMessage{codeInvalidRequest, wrong}
+	}
+	return m, nil
 }
 
-var topKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true}
-
-// read takes the fields out of a message whose keys are sound.
-func (m message) read(top map[string]json.RawMessage) (message, *badMessage) {
-	_, isResult := top["result"]
-	_, isError := top["error"]
-	raw, isCall := top["method"]
-	if !isCall {
-		if m.id == nil || isResult == isError {
-			return m, &badMessage{codeInvalidRequest, "the message is neither a request nor a response"}
+// envelope checks the members of JSON-RPC and returns what is wrong.
+func envelope(m *message, top map[string]json.RawMessage) string {
+	size := len(top)
+	for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
+		if top[name] != nil {
+			size--
 		}
-		return m, nil
 	}
-	var ok bool
-	if m.method, ok = text(raw); !ok || m.method == "" || isResult || isError {
-		return m, &badMessage{codeInvalidRequest, "method must be a string, without result and error beside it"}
+	answers := top["result"] != nil != (top["error"] != nil)
+	var named bool
+	m.method, named = text(top["method"])
+	switch {
+	case size > 0:
+		return "a JSON-RPC message has jsonrpc, id, method, params, result and error only"
+	case string(top["jsonrpc"]) != `"2.0"`:
+		return `jsonrpc must be "2.0"`
+	case top["method"] == nil && (!answers || m.id == nil):
+		return "the message is neither a request nor a response"
+	case top["method"] != nil && (!named || m.method == "" || top["result"] != nil || top["error"] != nil):
+		return "method must be a string, without result and error beside it"
 	}
-	params := top["params"]
+	return ""
+}
+
+// readParams reads what policy needs and returns what is wrong.
+func readParams(m *message, params json.RawMessage) string {
+	calls := m.method == "tools/call"
 	if params == nil || string(params) == "null" {
-		return m, missingName(m)
+		if calls {
+			return "tools/call needs params.name"
+		}
+		return ""
 	}
 	fields, wrong := members(params)
 	if wrong != "" {
-		return m, &badMessage{codeInvalidRequest, "params: " + wrong}
+		return "params: " + wrong
 	}
-	return m.readParams(params, fields)
-}
-
-func (m message) readParams(params json.RawMessage, fields map[string]json.RawMessage) (message, *badMessage) {
-	for _, key := range []string{"taskId", "uri", "name"} { // the last one counts
-		raw, ok := fields[key]
-		if !ok {
-			continue
-		}
-		if m.name, m.hasName = text(raw); !m.hasName && m.method == "tools/call" {
-			return m, &badMessage{codeInvalidRequest, "params." + key + " must be a string"}
+	for _, name := range []string{"taskId", "uri", "name"} { // the last one counts
+		if raw := fields[name]; raw != nil {
+			m.name, m.hasName = text(raw)
 		}
 	}
-	if m.method == "tools/call" {
+	if calls {
 		m.tool, _ = text(fields["name"])
+		if m.tool == "" {
+			return "tools/call needs params.name"
+		}
 	}
 	if m.method == "subscriptions/listen" {
-		m.resources = mentions(params, "resourcesubscriptions")
+		_, m.resources = survey(params, "resourcesubscriptions")
 	}
 	// Escapes could hide the key, so a backslash is looked into as well.
 	if meta := fields["_meta"]; meta != nil && (bytes.Contains(meta, []byte("rotocol")) || bytes.IndexByte(meta, '\\') >= 0) {
 		inner, wrong := members(meta)
 		if wrong != "" {
-			return m, &badMessage{codeInvalidRequest, "params._meta: " + wrong}
+			return "params._meta: " + wrong
 		}
 		m.version, _ = text(inner[versionKey])
 	}
-	return m, missingName(m)
-}
-
-func missingName(m message) *badMessage {
-	if m.method == "tools/call" && m.tool == "" {
-		return &badMessage{codeInvalidRequest, "tools/call needs params.name"}
-	}
-	return nil
+	return ""
 }
 
 // members returns the members of one object, or why it is refused. It walks one
@@ -174,8 +167,7 @@ func members(raw []byte) (map[string]json.RawMessage, string) {
 		}
 		f, exact := exactKeys[key]
 		if !exact {
-			// K and ſ fold to k and s in some parsers: upper case first.
-			f = strings.ToLower(strings.ToUpper(key))
+			f = fold(key)
 			if foldedKeys[f] {
 				return nil, "a key is written in another case than its name"
 			}
@@ -208,43 +200,33 @@ func text(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
-// tooDeep walks the tokens only of bodies that have enough brackets to be too
-// deep. raw must be valid JSON.
-func tooDeep(raw []byte) bool {
-	if bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= maxDepth {
-		return false
-	}
+// survey walks all tokens of valid JSON: is it too deep, and does a string or key
+// fold to word?
+func survey(raw []byte, word string) (bool, bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	depth := 0
+	found := false
 	for n := 0; ; n++ {
 		t, err := dec.Token()
 		if err != nil {
-			return false
+			return false, found
 		}
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
+		switch v := t.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				depth++
+			} else {
+				depth--
+			}
+		case string:
+			found = found || fold(v) == word
 		}
 		if depth > maxDepth || n > maxValues {
-			return true
+			return true, found
 		}
 	}
 }
 
-// mentions says whether any string or key of raw folds to word.
-func mentions(raw []byte, word string) bool {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	for {
-		t, err := dec.Token()
-		if err != nil {
-			return false
-		}
-		if s, ok := t.(string); ok && strings.ToLower(strings.ToUpper(s)) == word {
-			return true
-		}
-	}
-}
+// fold folds as the loosest parsers do: K and ſ become k and s.
+func fold(s string) string { return strings.ToLower(strings.ToUpper(s)) }

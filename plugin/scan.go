@@ -39,6 +39,9 @@ func feed(s *scanner, p []byte) ([]byte, string) {
 			if s.held[s.line] == '\n' { // the second half of a line end
 				s.line++
 				s.seen = s.line
+				if s.line == 1 { // of a line that has passed
+					passed, _ = release(s, passed, false)
+				}
 			}
 		}
 		i := bytes.IndexAny(s.held[s.seen:], "\r\n")
@@ -71,7 +74,10 @@ func overflow(s *scanner, passed []byte) ([]byte, string) {
 	if s.endpoint || (s.grants != nil && !s.passing) {
 		return passed, "an event is too long to be changed"
 	}
-	s.skipLine = s.skipLine || s.line < len(s.held)
+	if !s.skipLine && s.line < len(s.held) {
+		s.skipLine = true
+		s.fields = s.fields || s.held[s.line] != ':'
+	}
 	s.passing = true
 	passed = append(passed, s.held...)
 	s.held = s.held[:0]
@@ -124,9 +130,9 @@ func release(s *scanner, passed []byte, ended bool) ([]byte, string) {
 			}
 		}
 		s.endpoint = false
-		s.passing = false
 		s.fields = false
 	}
+	s.passing = s.passing && s.fields
 	passed = append(passed, event...)
 	s.held = append(s.held[:0], s.held[s.line:]...)
 	s.line = 0
@@ -177,7 +183,11 @@ func change(s *scanner, event []byte) ([]byte, string) {
 func changed(s *scanner, data string) (string, string) {
 	if s.endpoint {
 		s.seek = false
-		return publicEndpoint(s.place, data)
+		to, why := publicEndpoint(s.place, data)
+		if why != "" {
+			why = "its endpoint event cannot be mapped: " + why
+		}
+		return to, why
 	}
 	if s.grants == nil {
 		return data, ""

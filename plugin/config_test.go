@@ -1,0 +1,251 @@
+package plugin
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each row spoils one setting; the error must say which.
+var mistakeRows = []struct {
+	want  string
+	spoil func(*Config)
+}{
+	{"backend is", func(c *Config) { c.Backend = "" }},
+	{"backend is", func(c *Config) { c.Backend = "Sandbox" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "mcp" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "/mcp/" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "//evil" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "/a/../b" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "/a%2fb" }},
+	{"pathPrefix is", func(c *Config) { c.PathPrefix = "/a;b" }},
+	{"backendPath is", func(c *Config) { c.BackendPath = "x" }},
+	{"backendAuth is", func(c *Config) { c.BackendAuth = "" }},
+	{"backendAuth is token: give", func(c *Config) { c.BackendToken = "" }},
+	{"backendAuth is token: give", func(c *Config) { c.BackendTokenFile = "/x" }},
+	{"backendAuth is none", func(c *Config) { c.BackendAuth = "none" }},
+	{"backend token: the token must be at least 32", func(c *Config) { c.BackendToken = "short" }},
+	{"backend token: is the same as token:poke", func(c *Config) { c.BackendToken = clientToken }},
+	{"nobody could call", func(c *Config) { c.Tokens = nil }},
+	{"tokens[0]: name is", func(c *Config) { c.Tokens[0].Name = "" }},
+	{"tokens[0]: name is", func(c *Config) { c.Tokens[0].Name = "Poke" }},
+	{"name is used twice", func(c *Config) { c.Tokens = append(c.Tokens, c.Tokens[0]) }},
+	{"is the same token as token:poke", func(c *Config) {
+		c.Tokens = append(c.Tokens, Token{Name: "b", Value: clientToken, Tools: []string{"x"}})
+	}},
+	{"exactly one of sha256", func(c *Config) { c.Tokens[0].Value = "" }},
+	{"exactly one of sha256", func(c *Config) { c.Tokens[0].SHA256 = strings.Repeat("0", 64) }},
+	{"sha256 is not", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].SHA256 = "abc" }},
+	{"at least 32", func(c *Config) { c.Tokens[0].Value = "short" }},
+	{"without spaces", func(c *Config) { c.Tokens[0].Value = "a token with spaces that is long enough" }},
+	{"no such file", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].ValueFile = "/nowhere/token" }},
+	{"not a regular file", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].ValueFile = "/dev/zero" }},
+	{"not a regular file", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].ValueFile = "/" }},
+	{"tools is empty", func(c *Config) { c.Tokens[0].Tools = nil }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"read file"} }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{""} }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"read*"} }},
+	{"which is not a grant", func(c *Config) { c.Backend = "hub"; c.Tokens[0].Tools = []string{"*/read"} }},
+	{"grants are server/tool", func(c *Config) { c.Tokens[0].Tools = []string{"files/read"} }},
+	{"grants are server/tool", func(c *Config) { c.Backend = "hub" }},
+	{"hold a call", func(c *Config) { c.Backend = "other"; c.Tokens[0].Tools = []string{"ask:read_file"} }},
+	{"other than tools/call", func(c *Config) { c.Tokens[0].Tools = []string{"method:tools/call"} }},
+	{"other than tools/call", func(c *Config) { c.Tokens[0].Tools = []string{"method:*"} }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"ask:method:x"} }},
+	{"expires is", func(c *Config) { c.Tokens[0].Expires = "soon" }},
+	{"must be positive", func(c *Config) { c.Tokens[0].MaxStreams = -1 }},
+	{"allowedOrigins has", func(c *Config) { c.AllowedOrigins = []string{"*"} }},
+	{"allowedOrigins has", func(c *Config) { c.AllowedOrigins = []string{"https://a.example/"} }},
+	{"maxBodyBytes is", func(c *Config) { c.MaxBodyBytes = 0 }},
+	{"maxBodyBytes is", func(c *Config) { c.MaxBodyBytes = -1 }},
+	{"filterTools is for", func(c *Config) { c.FilterTools = true }},
+	{"clientAddress is", func(c *Config) { c.ClientAddress = "x-real-ip" }},
+	{"failuresPerMinute is", func(c *Config) { c.FailuresPerMinute = 0 }},
+	{"logLevel is", func(c *Config) { c.LogLevel = "trace" }},
+	{"auditlog2 is not a setting", func(c *Config) { c.Extra = map[string]interface{}{"auditlog2": "true"} }},
+	{"toolz is not a setting", func(c *Config) { c.Tokens[0].Extra = map[string]interface{}{"toolz": "x"} }},
+	{"oauth.issuer is", func(c *Config) { c.OAuth = &OAuth{Audience: "https://n.example/mcp", Tools: []string{"x"}} }},
+	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("http://id.example") }},
+	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("https://user@id.example") }},
+	{"oauth.audience is", func(c *Config) {
+		c.OAuth = oauthConfig("https://id.example")
+		c.OAuth.Audience = "https://n.example/other"
+	}},
+	{"oauth.jwksUrl is", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.JWKSURL = "ftp://x" }},
+	{"oauth: tools is empty", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.Tools = nil }},
+	{"oauth.scopes has", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.Scopes = []string{`a"b`} }},
+	{"oauth.isuer is not", func(c *Config) {
+		c.OAuth = oauthConfig("https://id.example")
+		c.OAuth.Extra = map[string]interface{}{"isuer": "x"}
+	}},
+}
+
+func oauthConfig(issuer string) *OAuth {
+	return &OAuth{Issuer: issuer, Audience: "https://n.example/mcp/mcp", Tools: []string{"read_file"}}
+}
+
+func TestMistakes(t *testing.T) {
+	logged(t)
+	for i := range mistakeRows {
+		row := mistakeRows[i]
+		c := config()
+		row.spoil(c)
+		h, err := New(context.Background(), &seen{}, c, "name")
+		if err == nil || h != nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("want %q, got %v", row.want, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), clientToken) || strings.Contains(err.Error(), serverToken)) {
+			t.Errorf("the error shows a token: %v", err)
+		}
+	}
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	_, err := New(context.Background(), &seen{}, &Config{Tokens: []Token{{}, {}}}, "edge@file")
+	for _, want := range []string{"edge@file", "backend is", "pathPrefix is", "backendAuth is", "tokens[0]", "tokens[1]", "maxBodyBytes", "clientAddress", "failuresPerMinute", "logLevel", "tools is empty"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+}
+
+func TestNewNeedsEverything(t *testing.T) {
+	if _, err := New(context.Background(), &seen{}, nil, "x"); err == nil {
+		t.Error("no configuration is accepted")
+	}
+	if _, err := New(context.Background(), nil, config(), "x"); err == nil {
+		t.Error("no next handler is accepted")
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// later moves the edge's clock of file checks, so that no test waits.
+func later(h http.Handler) {
+	e := h.(*edge)
+	e.mu.Lock()
+	e.loaded = time.Time{}
+	e.mu.Unlock()
+}
+
+func TestFilesAreReadAgain(t *testing.T) {
+	log := logged(t)
+	dir := t.TempDir()
+	client := filepath.Join(dir, "client")
+	backend := filepath.Join(dir, "backend")
+	write(t, client, clientToken+"\n")
+	write(t, backend, serverToken)
+	c := config()
+	c.BackendToken = ""
+	c.BackendTokenFile = backend
+	c.Tokens[0].Value = ""
+	c.Tokens[0].ValueFile = client
+	s := &seen{}
+	h := start(t, c, s)
+	steps := []struct {
+		desc, client, backend string
+		status                int
+	}{
+		{"unchanged", clientToken + "\n", serverToken, 200},
+		{"rotated away", otherToken + "\n", serverToken, 401},
+		{"rotated back", clientToken, serverToken, 200},
+		{"too short", "short\n", serverToken, 401},
+		{"two newlines", clientToken + "\n\n", serverToken, 401},
+		{"carriage return", clientToken + "\r\n", serverToken, 401},
+		{"mended", clientToken, serverToken, 200},
+		{"backend rotated", clientToken, serverToken + "2", 200},
+		{"backend empty", clientToken, "", 503},
+		{"backend has the client's", clientToken, clientToken, 503},
+		{"all well", clientToken, serverToken, 200},
+	}
+	for i := range steps {
+		write(t, client, steps[i].client)
+		write(t, backend, steps[i].backend)
+		later(h)
+		if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != steps[i].status {
+			t.Errorf("%s: status %d, want %d", steps[i].desc, rec.Code, steps[i].status)
+		}
+		if steps[i].status == 200 && s.request.Header.Get("Authorization") != "Bearer "+steps[i].backend {
+			t.Errorf("%s: the backend got another token", steps[i].desc)
+		}
+	}
+	if err := os.Remove(client); err != nil {
+		t.Fatal(err)
+	}
+	later(h)
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 401 {
+		t.Errorf("after the file is gone: status %d", rec.Code)
+	}
+	text := log.String()
+	if !strings.Contains(text, "refused until its file is mended") || strings.Contains(text, otherToken) || strings.Contains(text, serverToken) {
+		t.Errorf("log: %s", text)
+	}
+}
+
+// Between two checks the files are left alone.
+func TestFilesAreNotReadAtEachRequest(t *testing.T) {
+	logged(t)
+	client := filepath.Join(t.TempDir(), "client")
+	write(t, client, clientToken)
+	c := config()
+	c.Tokens[0].Value = ""
+	c.Tokens[0].ValueFile = client
+	h := start(t, c, &seen{})
+	do(h, post("/mcp/mcp", readFile))
+	h.(*edge).mu.Lock()
+	h.(*edge).loaded = time.Now().Add(time.Hour)
+	h.(*edge).mu.Unlock()
+	write(t, client, otherToken)
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
+		t.Errorf("status %d: the file was read before its time", rec.Code)
+	}
+}
+
+func TestExpires(t *testing.T) {
+	logged(t)
+	today := time.Now().UTC().Format("2006-01-02")
+	for day, status := range map[string]int{"2020-01-01": 401, "2999-12-31": 200, today: 200} {
+		c := config()
+		c.Tokens[0].Expires = day
+		rec := do(start(t, c, &seen{}), post("/mcp/mcp", readFile))
+		if rec.Code != status && time.Now().UTC().Format("2006-01-02") == today {
+			t.Errorf("expires %s: status %d, want %d", day, rec.Code, status)
+		}
+		if status == 401 && !strings.Contains(rec.Body.String(), "expired") {
+			t.Errorf("the answer does not say why: %s", rec.Body.String())
+		}
+	}
+}
+
+// Only a hash is needed, and every token is compared, whichever matches.
+func TestHashes(t *testing.T) {
+	logged(t)
+	c := config()
+	c.Tokens = []Token{
+		{Name: "first", Value: clientToken, Tools: []string{"read_file"}},
+		{Name: "second", SHA256: "3cdaae1f2c38dfe7d1d04826122806d1436b25a4bf001b378524e22a8539046a", Tools: []string{"read_file"}},
+		{Name: "third", Value: otherToken, Tools: []string{"read_file"}},
+	}
+	s := &seen{}
+	h := start(t, c, s)
+	for text, name := range map[string]string{clientToken: "first", "replace-this-token-with-your-own-one": "second", otherToken: "third"} {
+		r := post("/mcp/mcp", readFile)
+		r.Header.Set("Authorization", "Bearer "+text)
+		if rec := do(h, r); rec.Code != 200 || s.request.Header.Get("X-Sallyport-Principal") != "token:"+name {
+			t.Errorf("%s: status %d as %s", name, rec.Code, s.request.Header.Get("X-Sallyport-Principal"))
+		}
+	}
+}

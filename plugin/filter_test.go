@@ -1,0 +1,104 @@
+package plugin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const toolList = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"read_file","description":"<a> & 12345678901234567890"},{"name":"rm_all"},{"description":"nameless"}],"nextCursor":"c"}}`
+
+func filtering() *Config {
+	c := foreign()
+	c.FilterTools = true
+	return c
+}
+
+func list() *http.Request { return post("/foo/mcp", called("tools/list", "{}")) }
+
+func checkList(t *testing.T, what, got string) {
+	t.Helper()
+	if !strings.Contains(got, `"read_file"`) || strings.Contains(got, "rm_all") || strings.Contains(got, "nameless") ||
+		!strings.Contains(got, "<a> & 12345678901234567890") || !strings.Contains(got, `"nextCursor":"c"`) {
+		t.Errorf("%s: %s", what, got)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	logged(t)
+	b := &answering{status: 200, body: toolList, header: http.Header{"Content-Type": {"application/json"}, "Content-Length": {"9999"}}}
+	rec := do(start(t, filtering(), b), list())
+	checkList(t, "JSON", rec.Body.String())
+	if rec.Header().Get("Content-Length") == "9999" || b.encoding != "identity" {
+		t.Errorf("Content-Length %s, encoding %q", rec.Header().Get("Content-Length"), b.encoding)
+	}
+	b = &answering{status: 200, body: ": hi\nevent: message\nid: 1\ndata: " + toolList + "\n\ndata: {}\n\n", header: http.Header{"Content-Type": {"text/event-stream"}}}
+	rec = do(start(t, filtering(), b), list())
+	checkList(t, "SSE", rec.Body.String())
+	if !strings.HasPrefix(rec.Body.String(), ": hi\nevent: message\nid: 1\ndata: {") || !strings.HasSuffix(rec.Body.String(), "}\n\ndata: {}\n\n") {
+		t.Errorf("the stream around it changed: %s", rec.Body.String())
+	}
+	b.body = "event: endpoint\ndata: /m\n\n" + b.body
+	rec = do(start(t, filtering(), b), get("/foo/sse"))
+	checkList(t, "legacy stream", rec.Body.String())
+	if !strings.HasPrefix(rec.Body.String(), "event: endpoint\ndata: /foo/m\n\n") {
+		t.Errorf("the endpoint is not mapped: %s", rec.Body.String())
+	}
+}
+
+func TestFilterLeavesAlone(t *testing.T) {
+	logged(t)
+	json := http.Header{"Content-Type": {"application/json"}}
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[],"tools":[{"name":"rm_all"}]}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"<no>"}}`,
+		`{ "jsonrpc":"2.0","id":1, "result":{"tools":[{"name":"read_file"}]}}`,
+	} {
+		rec := do(start(t, filtering(), &answering{status: 200, body: body, header: json}), list())
+		if rec.Body.String() != body {
+			t.Errorf("%s became %s", body, rec.Body.String())
+		}
+	}
+	// Without the option, for a token with *, and in answers to other methods.
+	for _, change := range []func(*Config){func(c *Config) { c.FilterTools = false }, func(c *Config) { c.Tokens[0].Tools = []string{"*"} }} {
+		c := filtering()
+		change(c)
+		if rec := do(start(t, c, &answering{status: 200, body: toolList, header: json}), list()); rec.Body.String() != toolList {
+			t.Errorf("the list is filtered: %s", rec.Body.String())
+		}
+	}
+	rec := do(start(t, filtering(), &answering{status: 202, header: http.Header{}}), list())
+	if rec.Code != 202 {
+		t.Errorf("a legacy POST: status %d", rec.Code)
+	}
+}
+
+// What cannot be filtered does not pass.
+func TestFilterFailsClosed(t *testing.T) {
+	logged(t)
+	json := http.Header{"Content-Type": {"application/json"}}
+	sse := http.Header{"Content-Type": {"text/event-stream"}}
+	rows := []*answering{
+		{status: 200, header: json, body: "[" + toolList + "]"},
+		{status: 200, header: json, body: toolList[:60]},
+		{status: 200, header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, body: toolList},
+		{status: 200, header: sse, body: "data: [" + toolList + "]\n\n"},
+		{status: 200, header: sse, body: "data: " + strings.Replace(toolList, "{", `{"a":"`+strings.Repeat("x", maxHeld)+`",`, 1) + "\n\n"},
+		{status: 200, header: json, body: strings.Replace(toolList, "{", `{"a":"`+strings.Repeat("x", maxHeld)+`",`, 1)},
+	}
+	for i := range rows {
+		rec := do(start(t, filtering(), rows[i]), list())
+		if strings.Contains(rec.Body.String(), "rm_all") {
+			t.Errorf("answer %d passes: %.200s", i, rec.Body.String())
+		}
+	}
+}
+
+// The option is for looks: the policy stands without it.
+func TestFilteredToolIsRefused(t *testing.T) {
+	logged(t)
+	s := &seen{}
+	if rec := do(start(t, filtering(), s), post("/foo/mcp", named("rm_all"))); s.calls != 0 || !strings.Contains(rec.Body.String(), "-32602") {
+		t.Errorf("%d calls: %s", s.calls, rec.Body.String())
+	}
+}
