@@ -149,6 +149,29 @@ func TestGoodChain(t *testing.T) {
 	}
 }
 
+// Without a URL, doctor finds what make run serves: both gates at one address.
+func TestWithoutURL(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	back := sandbox(t)
+	gates := edge(back)
+	both := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			back.ServeHTTP(w, r)
+			return
+		}
+		gates.ServeHTTP(w, r)
+	}))
+	r := run(t, []string{"-json", "-backend", both, "-token-file", tokenFile(t, 0o600)})
+	for _, l := range r.lines {
+		if l.Verdict != OK && l.Finding != "kernel-too-old" {
+			t.Errorf("false alarm: %+v", l)
+		}
+	}
+	if len(r.lines) < 15 {
+		t.Errorf("only %d lines:\n%s", len(r.lines), r.text)
+	}
+}
+
 func TestBrokenChains(t *testing.T) {
 	good := edge(sandbox(t))
 	for name, c := range map[string]struct {

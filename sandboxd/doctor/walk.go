@@ -65,7 +65,7 @@ func newWalk(ctx context.Context, opt options) *walk {
 // nearest picks what this machine serves: the address where the plugin answers.
 // No token is sent to find out.
 func (w *walk) nearest() *url.URL {
-	first := w.backend.JoinPath(prefix)
+	first := &url.URL{Scheme: w.backend.Scheme, Host: w.backend.Host, Path: prefix}
 	if w.opt.inside {
 		return first
 	}
