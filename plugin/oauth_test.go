@@ -1,0 +1,441 @@
+package plugin
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// idp is an issuer with one key of each type.
+type idp struct {
+	mu      sync.Mutex
+	server  *httptest.Server
+	rsa     *rsa.PrivateKey
+	ec      *ecdsa.PrivateKey
+	ed      ed25519.PrivateKey
+	keys    []map[string]string
+	fetches int
+	down    bool
+	hold    chan struct{} // not nil: a fetch of keys waits for it
+	entered chan struct{}
+}
+
+func (p *idp) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	down := p.down
+	hold := p.hold
+	keys := p.keys
+	if r.URL.Path == "/keys" {
+		p.fetches++
+	}
+	p.mu.Unlock()
+	if down {
+		rw.WriteHeader(500)
+		return
+	}
+	if r.URL.Path == "/keys" {
+		if hold != nil {
+			p.entered <- struct{}{}
+			<-hold
+		}
+		_ = json.NewEncoder(rw).Encode(map[string]interface{}{"keys": keys})
+		return
+	}
+	if r.URL.Path == "/.well-known/openid-configuration" {
+		_ = json.NewEncoder(rw).Encode(map[string]string{"issuer": p.server.URL, "jwks_uri": p.server.URL + "/keys"})
+		return
+	}
+	rw.WriteHeader(404)
+}
+
+func b64(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newIDP(t *testing.T) *idp {
+	t.Helper()
+	p := &idp{entered: make(chan struct{}, 100)}
+	var err error
+	p.rsa, err = rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	p.ec, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	_, p.ed, err = ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	public, err := p.ec.PublicKey.ECDH()
+	must(t, err)
+	point := public.Bytes()
+	p.keys = []map[string]string{
+		{"kty": "RSA", "kid": "r", "use": "sig", "n": b64(p.rsa.N.Bytes()), "e": b64(big.NewInt(int64(p.rsa.E)).Bytes())},
+		{"kty": "EC", "kid": "e", "alg": "ES256", "crv": "P-256", "x": b64(point[1:33]), "y": b64(point[33:])},
+		{"kty": "OKP", "kid": "d", "crv": "Ed25519", "x": b64(p.ed.Public().(ed25519.PublicKey))},
+	}
+	p.server = httptest.NewServer(p)
+	t.Cleanup(func() { p.server.Close() })
+	return p
+}
+
+const audience = "https://n.example/mcp/mcp"
+
+// claimsFor are good claims with changes: nil removes one.
+func (p *idp) claimsFor(changes map[string]interface{}) map[string]interface{} {
+	now := time.Now().Unix()
+	c := map[string]interface{}{"iss": p.server.URL, "aud": audience, "sub": "alice", "exp": now + 600, "iat": now}
+	for k, v := range changes {
+		c[k] = v
+		if v == nil {
+			delete(c, k)
+		}
+	}
+	return c
+}
+
+// sign signs any header and claims as alg says.
+func (p *idp) sign(t *testing.T, header, claims map[string]interface{}) string {
+	t.Helper()
+	h, err := json.Marshal(header)
+	must(t, err)
+	c, err := json.Marshal(claims)
+	must(t, err)
+	alg, _ := header["alg"].(string)
+	return p.signText(t, alg, b64(h)+"."+b64(c))
+}
+
+func (p *idp) signText(t *testing.T, alg, text string) string {
+	t.Helper()
+	hash := sha256.Sum256([]byte(text))
+	sum := hash[:]
+	var signature []byte
+	var err error
+	switch alg {
+	case "RS256":
+		signature, err = rsa.SignPKCS1v15(rand.Reader, p.rsa, crypto.SHA256, sum)
+	case "PS256":
+		signature, err = rsa.SignPSS(rand.Reader, p.rsa, crypto.SHA256, sum, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
+	case "ES256":
+		r, s, wrong := ecdsa.Sign(rand.Reader, p.ec, sum)
+		err = wrong
+		signature = append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	case "EdDSA":
+		signature = ed25519.Sign(p.ed, []byte(text))
+	case "HS256": // with the public key, which everybody has
+		mac := hmac.New(sha256.New, p.rsa.N.Bytes())
+		_, _ = mac.Write([]byte(text))
+		signature = mac.Sum(nil)
+	}
+	must(t, err)
+	return text + "." + b64(signature)
+}
+
+func head(alg, kid string) map[string]interface{} {
+	return map[string]interface{}{"alg": alg, "kid": kid, "typ": "at+jwt"}
+}
+
+func (p *idp) good(t *testing.T) string { return p.sign(t, head("ES256", "e"), p.claimsFor(nil)) }
+
+func (p *idp) config() *Config {
+	c := config()
+	c.OAuth = oauthConfig(p.server.URL)
+	c.FailuresPerMinute = 10000
+	return c
+}
+
+func bearing(text string) *http.Request {
+	r := post("/mcp/mcp", readFile)
+	r.Header.Set("Authorization", "Bearer "+text)
+	return r
+}
+
+func TestOAuthTokens(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	s := &seen{}
+	h := start(t, p.config(), s)
+	for alg, kid := range map[string]string{"RS256": "r", "PS256": "r", "ES256": "e", "EdDSA": "d"} {
+		for _, header := range []map[string]interface{}{head(alg, kid), {"alg": alg}} {
+			text := p.sign(t, header, p.claimsFor(nil))
+			for i := 0; i < 2; i++ { // the second time from memory
+				if rec := do(h, bearing(text)); rec.Code != 200 {
+					t.Errorf("%s: status %d %s", alg, rec.Code, rec.Body.String())
+				}
+			}
+		}
+	}
+	if got := s.request.Header.Get("X-Sallyport-Principal"); got != "oauth:alice" {
+		t.Errorf("the principal is %q", got)
+	}
+	if s.request.Header.Get("Authorization") != "Bearer "+serverToken {
+		t.Error("the backend sees the client's token")
+	}
+	if p.fetches != 1 {
+		t.Errorf("the keys were fetched %d times", p.fetches)
+	}
+	// Static tokens live beside them.
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
+		t.Errorf("a static token: status %d", rec.Code)
+	}
+	// And have their own grants.
+	r := bearing(p.good(t))
+	payload(named("run_command"))(r)
+	if rec := do(h, r); !strings.Contains(rec.Body.String(), "oauth:alice") {
+		t.Errorf("a tool of the static token only: %s", rec.Body.String())
+	}
+}
+
+func TestOAuthRefusals(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	other := newIDP(t)
+	now := time.Now().Unix()
+	h := start(t, p.config(), &seen{})
+	claims := map[string]map[string]interface{}{
+		"other issuer":          {"iss": "https://evil.example"},
+		"issuer with a slash":   {"iss": p.server.URL + "/"},
+		"no issuer":             {"iss": nil},
+		"other audience":        {"aud": "https://n.example/other"},
+		"audience prefix":       {"aud": audience + "/x"},
+		"no audience":           {"aud": nil},
+		"audiences without us":  {"aud": []string{"a", "b"}},
+		"expired":               {"exp": now - 61},
+		"no expiry":             {"exp": nil},
+		"expiry as a string":    {"exp": "2999"},
+		"expiry beyond the age": {"exp": 1e18},
+		"negative expiry":       {"exp": -1},
+		"not yet":               {"nbf": now + 120},
+		"issued tomorrow":       {"iat": now + 86400},
+		"no subject":            {"sub": nil},
+		"subject as a number":   {"sub": 7},
+		"empty subject":         {"sub": ""},
+		"subject with a comma":  {"sub": "a,b"},
+		"subject with a line":   {"sub": "a\nb"},
+		"long subject":          {"sub": strings.Repeat("a", 129)},
+	}
+	for desc, changes := range claims {
+		if rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(changes)))); rec.Code != 401 {
+			t.Errorf("%s: status %d", desc, rec.Code)
+		}
+	}
+	good := p.good(t)
+	parts := strings.Split(good, ".")
+	hs := p.sign(t, head("HS256", "r"), p.claimsFor(nil))
+	for desc, text := range map[string]string{
+		"key of another issuer":    other.sign(t, head("ES256", "e"), p.claimsFor(nil)),
+		"HMAC with the public key": hs,
+		"HMAC said to be RS256":    b64([]byte(`{"alg":"RS256","kid":"r"}`)) + "." + strings.SplitN(hs, ".", 2)[1],
+		"no algorithm":             b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
+		"None":                     b64([]byte(`{"alg":"None"}`)) + "." + parts[1] + "." + parts[2],
+		"RS256 key for EdDSA":      p.sign(t, map[string]interface{}{"alg": "EdDSA", "kid": "r"}, p.claimsFor(nil)),
+		"unknown kid":              p.sign(t, head("ES256", "x"), p.claimsFor(nil)),
+		"kid as a number":          p.sign(t, map[string]interface{}{"alg": "ES256", "kid": 1}, p.claimsFor(nil)),
+		"crit":                     p.sign(t, map[string]interface{}{"alg": "ES256", "crit": []string{"x"}}, p.claimsFor(nil)),
+		"b64":                      p.sign(t, map[string]interface{}{"alg": "ES256", "b64": false}, p.claimsFor(nil)),
+		"claim twice":              p.signText(t, "ES256", parts[0]+"."+b64([]byte(`{"iss":"x","iss":"`+p.server.URL+`"}`))),
+		"changed claims":           parts[0] + "." + b64([]byte(`{}`)) + "." + parts[2],
+		"cut signature":            good[:len(good)-4],
+		"padded":                   good + "==",
+		"a fourth part":            good + ".x",
+		"two parts":                parts[0] + "." + parts[1],
+		"no parts":                 "..",
+		"not Base64":               "a!.b!.c!",
+		"standard Base64":          strings.Replace(good, parts[0], parts[0]+"+/", 1),
+		"empty signature":          parts[0] + "." + parts[1] + ".",
+		"zero signature":           parts[0] + "." + parts[1] + "." + b64(make([]byte, 64)),
+	} {
+		rec := do(h, bearing(text))
+		if rec.Code != 401 || !strings.Contains(rec.Header().Get("WWW-Authenticate"), `error="invalid_token"`) {
+			t.Errorf("%s: status %d %s", desc, rec.Code, rec.Header().Get("WWW-Authenticate"))
+		}
+	}
+	if rec := do(h, bearing(good)); rec.Code != 200 {
+		t.Errorf("the good token: status %d %s", rec.Code, rec.Body.String())
+	}
+}
+
+func TestPrincipalClaimAndScopes(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	c := p.config()
+	c.OAuth.PrincipalClaim = "email"
+	c.OAuth.Scopes = []string{"mcp:read", "mcp:call"}
+	s := &seen{}
+	h := start(t, c, s)
+	for _, has := range []map[string]interface{}{{"scope": "mcp:call x mcp:read"}, {"scp": []string{"mcp:read", "mcp:call"}}} {
+		has["email"] = "alice@n.example"
+		if rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(has)))); rec.Code != 200 || s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice@n.example" {
+			t.Errorf("%v: status %d %s", has, rec.Code, rec.Body.String())
+		}
+	}
+	rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"email": "a", "scope": "mcp:read"}))))
+	challenge := rec.Header().Get("WWW-Authenticate")
+	if rec.Code != 403 || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="mcp:read mcp:call"`) {
+		t.Errorf("too little scope: status %d %s", rec.Code, challenge)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	c := p.config()
+	c.OAuth.Scopes = []string{"mcp"}
+	s := &seen{}
+	h := start(t, c, s)
+	for path, status := range map[string]int{
+		"/.well-known/oauth-protected-resource":            200,
+		"/.well-known/oauth-protected-resource/mcp/mcp":    200,
+		"/.well-known/oauth-protected-resource/mcp":        200,
+		"/.well-known/oauth-protected-resource/other":      404,
+		"/.well-known/oauth-protected-resource/mcpx":       404,
+		"/.well-known/oauth-authorization-server":          404,
+		"/.well-known/openid-configuration":                404,
+		"/mcp/.well-known/oauth-protected-resource":        404,
+		"/mcp/x/.well-known/openid-configuration":          404,
+		"/.well-known/oauth-protected-resource/mcp/../../": 404,
+	} {
+		rec := do(h, httptest.NewRequest("GET", path, nil))
+		if path == "/.well-known/oauth-protected-resource/mcp/../../" && rec.Code == 200 {
+			continue // it says nothing else than the root
+		}
+		if rec.Code != status || s.calls != 0 {
+			t.Errorf("%s: status %d", path, rec.Code)
+		}
+		var doc map[string]interface{}
+		if status == 200 && (json.Unmarshal(rec.Body.Bytes(), &doc) != nil || doc["resource"] != audience || rec.Header().Get("Content-Type") != "application/json") {
+			t.Errorf("%s: %s", path, rec.Body.String())
+		}
+	}
+	if rec := do(h, httptest.NewRequest("POST", "/.well-known/oauth-protected-resource", nil)); rec.Code != 405 {
+		t.Errorf("POST: status %d", rec.Code)
+	}
+	r := post("/mcp/mcp", readFile)
+	r.Header.Del("Authorization")
+	want := `Bearer resource_metadata="https://n.example/.well-known/oauth-protected-resource/mcp/mcp", scope="mcp"`
+	if got := do(h, r).Header().Get("WWW-Authenticate"); got != want {
+		t.Errorf("the challenge is %s, want %s", got, want)
+	}
+	// In token mode it is bare.
+	if got := do(start(t, config(), s), r).Header().Get("WWW-Authenticate"); got != "Bearer" {
+		t.Errorf("in token mode the challenge is %s", got)
+	}
+}
+
+// aged moves the clock of an issuer's keys.
+func aged(p *idp, keys, attempt time.Duration) {
+	s := keySetOf(&issuer{url: p.server.URL})
+	s.mu.Lock()
+	s.fetched = s.fetched.Add(-keys)
+	s.tried = s.tried.Add(-attempt)
+	s.mu.Unlock()
+}
+
+func TestKeysRotate(t *testing.T) {
+	log := logged(t)
+	p := newIDP(t)
+	h := start(t, p.config(), &seen{})
+	status := func(kid string) int {
+		return do(h, bearing(p.sign(t, head("ES256", kid), p.claimsFor(map[string]interface{}{"jti": time.Now().UnixNano()})))).Code
+	}
+	if code := status("e"); code != 200 {
+		t.Fatalf("status %d", code)
+	}
+	p.keys[1]["kid"] = "e2"
+	if code := status("e2"); code != 401 || p.fetches != 1 {
+		t.Errorf("within the interval: status %d, %d fetches", code, p.fetches)
+	}
+	aged(p, 0, time.Minute)
+	if code := status("e2"); code != 200 || p.fetches != 2 {
+		t.Errorf("a new key: status %d, %d fetches", code, p.fetches)
+	}
+	if code := status("e"); code != 401 {
+		t.Errorf("the old key: status %d", code)
+	}
+	// The issuer is down: its keys stay for a day.
+	p.down = true
+	aged(p, time.Hour, time.Minute)
+	if code := status("e2"); code != 200 {
+		t.Errorf("issuer down, keys an hour old: status %d", code)
+	}
+	aged(p, 25*time.Hour, time.Minute)
+	if code := status("e2"); code != 503 {
+		t.Errorf("issuer down for a day: status %d", code)
+	}
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
+		t.Errorf("issuer down: a static token gets %d", rec.Code)
+	}
+	p.down = false
+	aged(p, 0, time.Minute)
+	if code := status("e2"); code != 200 {
+		t.Errorf("issuer back: status %d", code)
+	}
+	if !strings.Contains(log.String(), "cannot be fetched") {
+		t.Error("the log does not say that the issuer is down")
+	}
+}
+
+func serveCode(h http.Handler, r *http.Request, codes chan int) {
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, r)
+	codes <- rec.Code
+}
+
+func TestKeysAreFetchedOnce(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	h := start(t, p.config(), &seen{})
+	p.hold = make(chan struct{})
+	codes := make(chan int, 8)
+	text := p.good(t)
+	go serveCode(h, bearing(text), codes)
+	<-p.entered
+	for i := 0; i < 7; i++ {
+		go serveCode(h, bearing(text), codes)
+	}
+	// A token of someone else is refused meanwhile, without waiting.
+	if rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"iss": "x"})))); rec.Code != 401 {
+		t.Errorf("status %d", rec.Code)
+	}
+	close(p.hold)
+	for i := 0; i < 8; i++ {
+		if code := <-codes; code != 200 {
+			t.Errorf("status %d", code)
+		}
+	}
+	if p.fetches != 1 {
+		t.Errorf("%d fetches", p.fetches)
+	}
+}
+
+func TestWeakKeys(t *testing.T) {
+	for desc, j := range map[string]jwk{
+		"short RSA":        {Kty: "RSA", N: b64(big.NewInt(1 << 40).Bytes()), E: "AQAB"},
+		"RSA exponent one": {Kty: "RSA", N: b64(make([]byte, 256)), E: "AQ"},
+		"off the curve":    {Kty: "EC", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))},
+		"other curve":      {Kty: "EC", Crv: "P-384", X: b64(make([]byte, 48)), Y: b64(make([]byte, 48))},
+		"symmetric":        {Kty: "oct"},
+		"short Ed25519":    {Kty: "OKP", Crv: "Ed25519", X: b64(make([]byte, 31))},
+		"X25519":           {Kty: "OKP", Crv: "X25519", X: b64(make([]byte, 32))},
+		"nothing":          {},
+	} {
+		if publicKey(&j) != nil {
+			t.Errorf("%s is a key", desc)
+		}
+	}
+}
