@@ -28,13 +28,13 @@ func checkBody(c *call) bool {
 	if c.method != http.MethodPost {
 		return true
 	}
-	if r.ContentLength > c.e.maxBody {
+	if r.ContentLength > c.e.cfg.MaxBodyBytes {
 		return tooLarge(c)
 	}
 	if !jsonContent(r.Header) {
 		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.cfg.MaxBodyBytes))
 	if err != nil {
 		var over *http.MaxBytesError
 		if errors.As(err, &over) {

@@ -44,9 +44,7 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{name: name, backend: cfg.Backend, maxBody: cfg.MaxBodyBytes, filter: cfg.FilterTools,
-		failures: cfg.FailuresPerMinute, forwardedFor: cfg.ClientAddress == "x-forwarded-for",
-		audit: cfg.AuditLog, level: levelOf(cfg.LogLevel), origins: map[string]bool{}}
+	e := &edge{cfg: cfg, name: name, level: levelOf(cfg.LogLevel), origins: map[string]bool{}}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
 	m.choice("backendAuth", cfg.BackendAuth, "token", "none")
@@ -109,7 +107,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 		}
 	}
 	m.unknown(where, cfg.Extra)
-	t := &token{where: where, who: &principal{id: "token:" + cfg.Name, grants: parseGrants(m, where, e.backend, cfg.Tools),
+	t := &token{where: where, who: &principal{id: "token:" + cfg.Name, grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
@@ -144,7 +142,7 @@ func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) 
 	if perMinute < 0 || concurrent < 0 || streams < 0 {
 		m.add("%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
 	}
-	return limits{perMinute: orDefault(perMinute, 120), concurrent: orDefault(concurrent, 8), streams: orDefault(streams, 16)}
+	return limits{orDefault(perMinute, 120), [2]int{orDefault(concurrent, 8), orDefault(streams, 16)}}
 }
 
 func orDefault(n, otherwise int) int {
@@ -179,7 +177,7 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 		checkURL(m, "oauth.jwksUrl", cfg.JWKSURL)
 	}
 	is := &issuer{url: cfg.Issuer, audience: cfg.Audience, jwksURL: cfg.JWKSURL, claim: cfg.PrincipalClaim,
-		grants: parseGrants(m, "oauth: ", e.backend, cfg.Tools), verified: &recent{},
+		grants: parseGrants(m, "oauth: ", e.cfg.Backend, cfg.Tools), verified: &recent{},
 		limits: checkLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
 	if is.claim == "" {
 		is.claim = "sub"

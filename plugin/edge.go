@@ -14,21 +14,16 @@ import (
 // edge is one instance of the middleware. Traefik makes one per router and at
 // every reload, so what must live longer is in package-level registries.
 type edge struct {
+	cfg          *Config
 	next         http.Handler
 	name         string
-	backend      string
 	prefix       string // "" is the root
 	backendPath  string
 	origins      map[string]bool
 	tokens       []*token
 	backendToken *secret // nil: none
 	oauth        *issuer // nil: none
-	maxBody      int64
-	failures     int // per minute and address
 	level        int
-	filter       bool
-	forwardedFor bool
-	audit        bool
 	literal      bool // a secret stands in the configuration
 	hasFiles     bool
 
@@ -68,7 +63,7 @@ type call struct {
 	secrets *table
 	who     *principal // nil until authenticated
 	usage   *usage     // what finish gives back
-	stream  bool       // counted as a stream
+	kind    int        // what it is counted as
 	server  string     // of a hub: servers/NAME, or hub for its aggregate
 	message message
 	verdict string
@@ -111,10 +106,10 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 func finish(c *call) {
 	if c.usage != nil {
-		leave(c.usage, c.stream)
+		leave(c)
 	}
 	counters.Add(c.verdict, 1)
-	if c.e.audit {
+	if c.e.cfg.AuditLog {
 		auditLine(c)
 	}
 }

@@ -119,7 +119,7 @@ func scanAll(s *scanner, stream string, n int) (string, string) {
 	return got.String(), why
 }
 
-var streams = []struct{ in, want string }{
+var eventStreams = []struct{ in, want string }{
 	{"event: endpoint\ndata: /m?x\n\nrest", "event: endpoint\ndata: /foo/m?x\n\nrest"},
 	{"event: endpoint\r\ndata: /m\r\n\r\n", "event: endpoint\r\ndata: /foo/m\r\n\r\n"},
 	{"event: endpoint\rdata: /m\r\r", "event: endpoint\rdata: /foo/m\r\r"},
@@ -148,8 +148,8 @@ var streams = []struct{ in, want string }{
 }
 
 func TestScanAtEveryCut(t *testing.T) {
-	for i := range streams {
-		row := streams[i]
+	for i := range eventStreams {
+		row := eventStreams[i]
 		for n := 1; n <= len(row.in)+1; n++ {
 			if got, why := scanAll(newScanner(), row.in, n); got != row.want || why != "" {
 				t.Errorf("%q in pieces of %d: %q (%s), want %q", row.in, n, got, why, row.want)

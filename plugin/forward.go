@@ -33,7 +33,7 @@ func forward(c *call) {
 		}
 		h["Authorization"] = []string{"Bearer " + c.secrets.backend}
 	}
-	if e.backend != "other" {
+	if e.cfg.Backend != "other" {
 		g := c.who.grants
 		h["X-Sallyport-Principal"] = []string{c.who.id}
 		h["X-Sallyport-Tools"] = []string{g.toolsHeader}

@@ -11,8 +11,17 @@ import (
 	"time"
 )
 
+// The kinds of what is limited while it is open, as indexes.
+const (
+	calls = iota
+	streams
+)
+
 // limits of one principal.
-type limits struct{ perMinute, concurrent, streams int }
+type limits struct {
+	perMinute int
+	open      [2]int // calls and streams at once
+}
 
 // bucket is a token bucket that holds a minute's worth.
 type bucket struct {
@@ -38,8 +47,8 @@ func (b *bucket) take(now time.Time, perMinute int) int {
 // usage is what one principal of one middleware uses now. It is found by name
 // and lives on across reloads, as its streams do.
 type usage struct {
-	bucket           bucket
-	running, streams int
+	bucket bucket
+	open   [2]int
 }
 
 // maxUsages bounds the registry. OAuth can bring any number of principals, but
@@ -54,6 +63,9 @@ var (
 
 // admit counts the request against its principal's limits.
 func admit(c *call) bool {
+	if c.method == http.MethodGet {
+		c.kind = streams
+	}
 	usageMu.Lock()
 	u := findUsage(c.e.name+"\x00"+c.who.id, c.start)
 	wait := 60
@@ -61,17 +73,23 @@ func admit(c *call) bool {
 	if u != nil {
 		wait = u.bucket.take(c.start, c.who.limits.perMinute)
 		why = "requests per minute"
-		if wait == 0 {
-			wait, why = enter(u, c.who.limits, c.method == http.MethodGet)
-		}
+	}
+	if wait == 0 {
+		wait, why = enter(c, u)
 	}
 	usageMu.Unlock()
-	if wait > 0 {
-		return tooMany(c, wait, why)
+	return wait == 0 || tooMany(c, wait, why)
+}
+
+// enter takes a place of the call's kind, or returns how many seconds to wait
+// and for what.
+func enter(c *call, u *usage) (int, string) {
+	if u.open[c.kind] >= c.who.limits.open[c.kind] {
+		return 1 + 9*c.kind, "open calls or streams"
 	}
+	u.open[c.kind]++
 	c.usage = u
-	c.stream = c.method == http.MethodGet
-	return true
+	return 0, ""
 }
 
 func tooMany(c *call, wait int, why string) bool {
@@ -79,40 +97,22 @@ func tooMany(c *call, wait int, why string) bool {
 	return refuse(c, http.StatusTooManyRequests, "limit", c.who.id+" is over its limit of "+why)
 }
 
-// enter takes a place, or says how many seconds to wait and for what.
-func enter(u *usage, l limits, stream bool) (int, string) {
-	switch {
-	case stream && u.streams >= l.streams:
-		return 10, "open streams"
-	case !stream && u.running >= l.concurrent:
-		return 1, "concurrent requests"
-	case stream:
-		u.streams++
-	default:
-		u.running++
-	}
-	return 0, ""
-}
-
 // becomeStream counts a POST that opens a long stream as one.
 func becomeStream(c *call) bool {
+	u := c.usage
+	leave(c)
+	c.usage = nil
+	c.kind = streams
 	usageMu.Lock()
-	wait, why := enter(c.usage, c.who.limits, true)
-	if wait == 0 {
-		c.usage.running--
-	}
+	wait, why := enter(c, u)
 	usageMu.Unlock()
-	c.stream = wait == 0
-	return c.stream || tooMany(c, wait, why)
+	return wait == 0 || tooMany(c, wait, why)
 }
 
-func leave(u *usage, stream bool) {
+// leave gives a call's place back.
+func leave(c *call) {
 	usageMu.Lock()
-	if stream {
-		u.streams--
-	} else {
-		u.running--
-	}
+	c.usage.open[c.kind]--
 	usageMu.Unlock()
 }
 
@@ -126,7 +126,7 @@ func findUsage(key string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.running == 0 && old.streams == 0 && now.Sub(old.bucket.last) > time.Minute {
+			if old.open == [2]int{} && now.Sub(old.bucket.last) > time.Minute {
 				delete(usages, k)
 			}
 		}
@@ -146,7 +146,7 @@ var (
 
 // countFailure returns 0 while the address may go on, or the seconds to wait.
 func countFailure(c *call) int {
-	key := c.e.name + "\x00" + clientAddress(c.r, c.e.forwardedFor)
+	key := c.e.name + "\x00" + clientAddress(c.r, c.e.cfg.ClientAddress == "x-forwarded-for")
 	failureMu.Lock()
 	defer failureMu.Unlock()
 	b, ok := failures.get(key).(*bucket)
@@ -154,7 +154,7 @@ func countFailure(c *call) int {
 		b = &bucket{}
 	}
 	failures.put(key, b)
-	return b.take(c.start, c.e.failures)
+	return b.take(c.start, c.e.cfg.FailuresPerMinute)
 }
 
 // clientAddress is whom a failure is counted against: an IPv4 address or an
@@ -182,4 +182,28 @@ func clientAddress(r *http.Request, forwardedFor bool) string {
 	}
 	network, _ := addr.Prefix(64)
 	return network.String()
+}
+
+// recent is a bounded memory of two generations: when the newer one is full it
+// becomes the older one, and the older one is forgotten. So forgetting costs
+// nothing, however many keys an attacker has. Its owner locks it.
+type recent struct {
+	newer, older map[string]interface{}
+}
+
+const maxRecent = 4096
+
+func (r *recent) get(key string) interface{} {
+	if v, ok := r.newer[key]; ok {
+		return v
+	}
+	return r.older[key]
+}
+
+func (r *recent) put(key string, v interface{}) {
+	if r.newer == nil || len(r.newer) >= maxRecent {
+		r.older = r.newer
+		r.newer = map[string]interface{}{}
+	}
+	r.newer[key] = v
 }

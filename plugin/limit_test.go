@@ -94,8 +94,8 @@ func TestConcurrencyAndStreams(t *testing.T) {
 	usageMu.Lock()
 	defer usageMu.Unlock()
 	for key, u := range usages {
-		if strings.HasPrefix(key, t.Name()) && (u.running != 0 || u.streams != 0) {
-			t.Errorf("%d requests and %d streams are still counted", u.running, u.streams)
+		if strings.HasPrefix(key, t.Name()) && u.open != [2]int{} {
+			t.Errorf("still counted: %v", u.open)
 		}
 	}
 }
@@ -126,13 +126,13 @@ func TestUsageIsBounded(t *testing.T) {
 	for i := 0; i < maxUsages; i++ {
 		u := findUsage(strconv.Itoa(i), now)
 		u.bucket.take(now, 10)
-		u.streams = 1
+		u.open[streams] = 1
 	}
 	if findUsage("one more", now) != nil {
 		t.Error("an open stream was forgotten, or the registry is not bounded")
 	}
 	for _, u := range usages {
-		u.streams = 0
+		u.open[streams] = 0
 	}
 	if findUsage("one more", now.Add(2*time.Minute)) == nil || len(usages) != 1 {
 		t.Errorf("%d idle principals are kept", len(usages))

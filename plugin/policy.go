@@ -24,7 +24,7 @@ var hubTools = map[string]bool{
 func checkGrant(c *call) bool {
 	g := c.who.grants
 	m := c.message
-	if c.e.backend == "hub" && !g.all && !checkHubPlace(c) {
+	if c.e.cfg.Backend == "hub" && !g.all && !checkHubPlace(c) {
 		return false
 	}
 	if c.method != http.MethodPost || m.method == "" {

@@ -36,11 +36,11 @@ const maxHeld = 16 << 20
 // legacy stream: VS Code accepts it.
 func newStreamWriter(c *call, publicPath string) *streamWriter {
 	filtered := c.who.grants
-	if !c.e.filter || filtered.all {
+	if !c.e.cfg.FilterTools || filtered.all {
 		filtered = nil
 	}
 	method := c.message.method
-	opening := c.e.backend == "other" && (method == "initialize" || method == "server/discover")
+	opening := c.e.cfg.Backend == "other" && (method == "initialize" || method == "server/discover")
 	listing := filtered != nil && method == "tools/list"
 	if c.method != http.MethodGet && !opening && !listing {
 		return nil
