@@ -18,6 +18,27 @@ var DefaultProtected = []string{
 	".envrc", ".mcp.json", ".vscode", ".idea", ".devcontainer", ".cursor", ".claude", ".gemini", ".codex", ".ssh", ".netrc",
 }
 
+// ParseProtected reads a comma-separated list of such entries. "default" among
+// them stands for DefaultProtected; "none" alone protects nothing.
+func ParseProtected(value string) ([]string, error) {
+	list := []string{}
+	if value == "none" {
+		return list, nil
+	}
+	for entry := range strings.SplitSeq(value, ",") {
+		entry = strings.Trim(strings.TrimSpace(entry), "/")
+		if entry == "default" {
+			list = append(list, DefaultProtected...)
+			continue
+		}
+		if _, err := path.Match(entry, ""); err != nil || entry == "" || path.Clean(entry) != entry || strings.HasPrefix(entry, "..") || entry == "." || entry == "none" {
+			return nil, fmt.Errorf("%q is not a protected path: write names joined by slashes, such as .git/hooks or deploy/*.yml; or default, or none alone", entry)
+		}
+		list = append(list, entry)
+	}
+	return list, nil
+}
+
 // unprotected refuses a resolved path that an entry covers. Case does not
 // count: on a case-folding file system .GIT is .git.
 func (w *Workspace) unprotected(name string) error {

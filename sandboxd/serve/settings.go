@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
@@ -17,6 +18,7 @@ type Settings struct {
 	shared.HTTP
 	Workspace   string       // existing directory, not /
 	Tools       []string     // names, nil is the default set
+	Protected   []string     // paths that write_file and edit_file leave alone, nil is the default list
 	Jail        jail.Mode    // how strongly commands are held
 	Network     jail.Network // what commands may reach
 	MaxSessions int
@@ -37,6 +39,8 @@ func (s *Settings) Table() shared.Table {
 		Settings: append(settings,
 			shared.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
 				Help: "tools to offer: a list out of " + strings.Join(tool.All, ",") + "; or all"},
+			shared.Setting{Env: "MCP_PROTECTED_PATHS", Default: "default", Set: s.setProtected,
+				Help: "what write_file and edit_file leave alone: a list such as default,deploy/*.yml; or none (see docs/tools.md)"},
 			shared.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: shared.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "full, or group: the downgrade for kernels before 6.12"},
 			shared.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: shared.OneOf(&s.Network, jail.None, jail.Container),
@@ -99,6 +103,11 @@ func (s *Settings) checkWorkspace() error {
 	}
 	s.Workspace = real
 	return nil
+}
+
+func (s *Settings) setProtected(v string) (err error) {
+	s.Protected, err = files.ParseProtected(v)
+	return err
 }
 
 func (s *Settings) setTools(v string) error {

@@ -127,7 +127,7 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	}
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
-		OutputLimit: set.OutputLimit, Enabled: set.Tools,
+		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected,
 		Principal: func(ctx context.Context) string { id, _ := shared.IdentityFrom(ctx); return id.Principal },
 		Granted: func(ctx context.Context, name string) bool {
 			id, _ := shared.IdentityFrom(ctx)
