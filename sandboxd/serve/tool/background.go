@@ -2,108 +2,22 @@ package tool
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
 
-// The bounds of background commands.
+// The times of background commands, in seconds.
 const (
-	defaultLifetime = 3600  // seconds
-	maxLifetime     = 86400 // seconds
-	maxRunning      = 8     // of one caller
-	maxKept         = 64    // of all callers, running or ended; each holds two output limits
+	defaultLifetime = 3600
+	maxLifetime     = 86400
+	maxWait         = 50 // below the 60 s after which many clients give up
 )
-
-// table holds the background commands. A handle is minted here and found only
-// by the caller whose it is.
-type table struct {
-	mu   sync.Mutex
-	list []*job // oldest first
-}
-
-// add starts a command for owner, unless there are too many, and gives it a
-// handle. The oldest command that has ended makes room. The table is locked
-// meanwhile, so that no two starts share the last place.
-func (t *table) add(owner string, start func() (*job, error)) (*job, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	running, ended := 0, -1
-	for i, j := range t.list {
-		switch {
-		case !j.running() && ended < 0:
-			ended = i
-		case j.running() && j.owner == owner:
-			running++
-		}
-	}
-	full := len(t.list) >= maxKept
-	if running >= maxRunning {
-		return nil, fmt.Errorf("%d commands of yours already run in the background, which is the limit: stop one with stop_command%s", running, t.handles(owner))
-	}
-	if full && ended < 0 {
-		return nil, errors.New("too many background commands run: try again later")
-	}
-	j, err := start()
-	if err != nil {
-		return nil, err
-	}
-	if full {
-		t.list = slices.Delete(t.list, ended, ended+1)
-	}
-	j.handle, j.owner = rand.Text(), owner
-	t.list = append(t.list, j)
-	return j, nil
-}
-
-// remove forgets a command whose handle nobody was told.
-func (t *table) remove(j *job) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.list = slices.DeleteFunc(t.list, func(other *job) bool { return other == j })
-}
-
-func (t *table) find(handle, owner string) (*job, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, j := range t.list {
-		if j.handle == handle && j.owner == owner {
-			return j, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no background command with this handle%s", t.handles(owner))
-}
-
-// handles lists what a caller may have lost sight of. t is locked.
-func (t *table) handles(owner string) string {
-	var b strings.Builder
-	for _, j := range t.list {
-		if j.owner == owner {
-			how := "ended"
-			if j.running() {
-				how = "running"
-			}
-			fmt.Fprintf(&b, "\n%s (%s): %.80q", j.handle, how, j.command)
-		}
-	}
-	if b.Len() == 0 {
-		return "; none of yours is known (they end with the server)"
-	}
-	return "; yours are:" + b.String()
-}
-
-func (s *Set) owner(ctx context.Context) string {
-	if s.cfg.Principal == nil {
-		return ""
-	}
-	return s.cfg.Principal(ctx)
-}
 
 type startIn struct {
 	Command  string `json:"command"`
@@ -135,16 +49,135 @@ func (s *Set) startCommand(ctx context.Context, _ *mcp.CallToolRequest, in start
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.launchBehind(ctx, in.Command, in.Workdir, time.Duration(seconds)*time.Second)
+	c, err := s.runner.StartFor(s.owner(ctx), in.Command, in.Workdir, time.Duration(seconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	return &startOut{Handle: j.handle}, nil
+	return &startOut{Handle: c.Handle}, nil
 }
 
-// launchBehind starts a command that outlives the call.
-func (s *Set) launchBehind(ctx context.Context, command, workdir string, limit time.Duration) (*job, error) {
-	return s.background.add(s.owner(ctx), func() (*job, error) {
-		return s.launch(context.Background(), command, workdir, limit)
-	})
+func (s *Set) owner(ctx context.Context) string {
+	if s.cfg.Principal == nil {
+		return ""
+	}
+	return s.cfg.Principal(ctx)
+}
+
+type outputIn struct {
+	Handle string `json:"handle"`
+	Cursor string `json:"cursor"`
+	Wait   *int   `json:"wait_seconds"`
+}
+
+type outputOut struct {
+	common
+	state
+	Stdout        string `json:"stdout" jsonschema:"what follows the cursor"`
+	Stderr        string `json:"stderr"`
+	StdoutSkipped int64  `json:"stdout_skipped" jsonschema:"bytes between the cursor and this text that are no longer kept"`
+	StderrSkipped int64  `json:"stderr_skipped"`
+	Cursor        string `json:"cursor" jsonschema:"where the next call goes on"`
+	More          bool   `json:"more" jsonschema:"whether more output is there already"`
+}
+
+func (s *Set) addCommandOutput(server *mcp.Server) {
+	add(s, server, &mcp.Tool{
+		Name:        "command_output",
+		Description: "Read what a background command has written, from a cursor on, and how it stands. The output stays readable after its end; of each stream the beginning and the end are kept.",
+		Annotations: hints("Read a command's output", true, false, true, false),
+		InputSchema: arguments(
+			need("handle", "string", "the command, as start_command or run_command named it"),
+			may("cursor", "string", "cursor of the answer before (default: from the beginning)"),
+			may("wait_seconds", "integer", fmt.Sprintf("wait so long for new output or the end, 0 to %d (default 0)", maxWait)),
+		),
+	}, s.commandOutput)
+}
+
+func (s *Set) commandOutput(ctx context.Context, _ *mcp.CallToolRequest, in outputIn) (*outputOut, error) {
+	c, err := s.runner.Find(in.Handle, s.owner(ctx))
+	if err != nil {
+		return nil, err
+	}
+	wait, err := within("wait_seconds", in.Wait, 0, 0, maxWait)
+	if err != nil {
+		return nil, err
+	}
+	var outAt, errAt int64
+	if in.Cursor != "" {
+		if n, err := fmt.Sscanf(in.Cursor, "%d.%d", &outAt, &errAt); n != 2 || err != nil || outAt < 0 || errAt < 0 || outAt > c.Stdout.Size() || errAt > c.Stderr.Size() {
+			return nil, errors.New("the cursor is not one that command_output gave out for this command")
+		}
+	}
+	await(ctx, c, time.Duration(wait)*time.Second, outAt, errAt)
+	return page(c, outAt, errAt, s.cfg.OutputLimit/4), nil
+}
+
+// await returns when there is something behind the offsets, at c's end, or in
+// time.
+func await(ctx context.Context, c *command.Command, most time.Duration, outAt, errAt int64) {
+	end := time.NewTimer(most)
+	defer end.Stop()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for c.Stdout.Size() <= outAt && c.Stderr.Size() <= errAt {
+		select {
+		case <-c.Done():
+			return
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// page is the output from the offsets on, at most limit bytes of each stream.
+func page(c *command.Command, outAt, errAt int64, limit int) *outputOut {
+	out := &outputOut{}
+	out.state = stateOf(c, &out.common) // asked first: of an ended command all that was written is there
+	ended := !out.Running
+	out.Stdout, outAt, out.StdoutSkipped = c.Stdout.Page(outAt, limit, ended)
+	out.Stderr, errAt, out.StderrSkipped = c.Stderr.Page(errAt, limit, ended)
+	out.Cursor = fmt.Sprintf("%d.%d", outAt, errAt)
+	// Up to three bytes may be the beginning of a rune that is not yet whole.
+	left := max(c.Stdout.Size()-outAt, c.Stderr.Size()-errAt)
+	out.More = left >= utf8.UTFMax || ended && left > 0
+	out.summary = fmt.Sprintf("running %t, exit_code %d; %d bytes of stdout and %d of stderr are in the structured content; the next cursor is %s. The last of stdout:\n%s\nThe last of stderr:\n%s",
+		out.Running, out.ExitCode, len(out.Stdout), len(out.Stderr), out.Cursor, last(out.Stdout), last(out.Stderr))
+	return out
+}
+
+type stopIn struct {
+	Handle string `json:"handle"`
+}
+
+type stopOut struct {
+	common
+	state
+}
+
+func (s *Set) addStopCommand(server *mcp.Server) {
+	add(s, server, &mcp.Tool{
+		Name:        "stop_command",
+		Description: "End a background command and everything it started. Its output stays readable.",
+		Annotations: hints("Stop a command", false, true, true, false),
+		InputSchema: arguments(need("handle", "string", "the command, as start_command or run_command named it")),
+	}, s.stopCommand)
+}
+
+func (s *Set) stopCommand(ctx context.Context, _ *mcp.CallToolRequest, in stopIn) (*stopOut, error) {
+	c, err := s.runner.Find(in.Handle, s.owner(ctx))
+	if err != nil {
+		return nil, err
+	}
+	c.Kill()
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	out := &stopOut{}
+	out.state = stateOf(c, &out.common)
+	return out, nil
 }

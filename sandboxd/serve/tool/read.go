@@ -2,11 +2,11 @@ package tool
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
 )
 
 type readIn struct {
@@ -40,7 +40,7 @@ func (s *Set) readFile(_ context.Context, _ *mcp.CallToolRequest, in readIn) (*r
 	if err != nil {
 		return nil, err
 	}
-	part, total, err := lines(text, in.Offset, in.Limit)
+	part, total, err := files.Lines(text, in.Offset, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -48,41 +48,4 @@ func (s *Set) readFile(_ context.Context, _ *mcp.CallToolRequest, in readIn) (*r
 	out.summary = fmt.Sprintf("%q: %d bytes in %d lines, of which %d bytes are in the structured content. For a smaller answer give offset and limit (lines).",
 		in.Path, len(text), total, len(part))
 	return out, nil
-}
-
-// lines cuts the asked lines out of text and counts all of them. A line ends
-// with its newline; what follows the last newline, if anything, is a line too.
-func lines(text string, offset, limit *int) (part string, total int, err error) {
-	total = strings.Count(text, "\n")
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		total++
-	}
-	first := 1
-	if offset != nil {
-		first = *offset
-	}
-	if first < 1 || limit != nil && *limit < 1 {
-		return "", total, errors.New("offset and limit are counted in lines and start at 1")
-	}
-	if first > max(total, 1) {
-		return "", total, fmt.Errorf("offset %d is past the end: the file has %d lines", first, total)
-	}
-	part = text[skipLines(text, first-1):]
-	if limit != nil {
-		part = part[:skipLines(part, *limit)]
-	}
-	return part, total, nil
-}
-
-// skipLines is the offset in bytes behind the first n lines of text.
-func skipLines(text string, n int) int {
-	at := 0
-	for ; n > 0 && at < len(text); n-- {
-		i := strings.IndexByte(text[at:], '\n')
-		if i < 0 {
-			return len(text)
-		}
-		at += i + 1
-	}
-	return at
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
 
@@ -78,15 +79,15 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 		}
 		return s.runAWhile(ctx, req, in, limit)
 	}
-	j, err := s.launch(ctx, in.Command, in.Workdir, limit)
+	c, err := s.runner.Start(ctx, in.Command, in.Workdir, limit)
 	if err != nil {
 		return nil, err
 	}
-	s.follow(ctx, req, j, nil)
-	if j.result.Canceled {
+	s.follow(ctx, req, c, nil)
+	if ctx.Err() != nil {
 		return nil, errCanceled
 	}
-	return j.report(), nil
+	return report(c), nil
 }
 
 // runAWhile runs a command that goes on in the background when it takes longer
@@ -99,35 +100,35 @@ func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn,
 	if s.cfg.Granted != nil && !s.cfg.Granted(ctx, "command_output") {
 		return nil, errors.New("background_after_seconds needs command_output, which is not granted to you")
 	}
-	j, err := s.launchBehind(ctx, in.Command, in.Workdir, limit)
+	c, err := s.runner.StartFor(s.owner(ctx), in.Command, in.Workdir, limit)
 	if err != nil {
 		return nil, err
 	}
-	keep := context.AfterFunc(ctx, j.proc.Kill)
-	s.follow(ctx, req, j, time.After(time.Duration(after)*time.Second))
-	out := j.report()
+	keep := context.AfterFunc(ctx, c.Kill)
+	s.follow(ctx, req, c, time.After(time.Duration(after)*time.Second))
+	out := report(c)
 	switch canceled := !keep(); {
 	case canceled:
-		s.background.remove(j)
+		s.runner.Forget(c)
 		return nil, errCanceled
 	case out.Running:
-		out.Handle = j.handle
+		out.Handle = c.Handle
 		out.note("The command goes on in the background: read on with command_output, end it with stop_command.")
 	default:
-		s.background.remove(j)
+		s.runner.Forget(c)
 	}
 	return out, nil
 }
 
-// follow waits for j's end, or for enough, and reports progress to a client
+// follow waits for c's end, or for enough, and reports progress to a client
 // that gave a token.
-func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job, enough <-chan time.Time) {
+func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, c *command.Command, enough <-chan time.Time) {
 	token := req.Params.GetProgressToken()
 	tick := time.NewTicker(s.progressEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-j.done:
+		case <-c.Done():
 			return
 		case <-enough:
 			return
@@ -135,23 +136,52 @@ func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, j *job, enou
 			if token == nil {
 				continue
 			}
-			seconds := time.Since(j.started).Seconds()
+			seconds := time.Since(c.Started).Seconds()
 			req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: token,
 				Progress:      seconds,
-				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, j.out.Size()+j.errout.Size()),
+				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, c.Stdout.Size()+c.Stderr.Size()),
 			})
 		}
 	}
 }
 
+// state is how a command stands, in the words that all command tools share.
+type state struct {
+	Running    bool   `json:"running" jsonschema:"whether it still runs in the background"`
+	ExitCode   int    `json:"exit_code" jsonschema:"-1 when there is none: ended by a signal, or still running"`
+	Signal     string `json:"signal" jsonschema:"the signal that ended it, such as SIGKILL, or empty"`
+	TimedOut   bool   `json:"timed_out"`
+	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it for want of memory; null where that is not known"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// stateOf notes what belongs to a command's end beside its numbers.
+func stateOf(c *command.Command, out *common) state {
+	r, ended := c.Result()
+	switch {
+	case !ended:
+		return state{Running: true, ExitCode: -1, DurationMS: time.Since(c.Started).Milliseconds()}
+	case r.TimedOut:
+		out.note("The command ran out of time; it and everything it started were ended.")
+	case r.OOMKilled != nil && *r.OOMKilled:
+		out.note("The kernel ended the command, or a part of it, for want of memory.")
+	}
+	if r.OutputHeld {
+		out.note("Something still held the output open after the command's end; the output may be incomplete.")
+	}
+	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled, DurationMS: r.Duration.Milliseconds()}
+}
+
+var errCanceled = errors.New("the call was cancelled; the command and everything it started were ended")
+
 // report is the result of run_command.
-func (j *job) report() *runOut {
+func report(c *command.Command) *runOut {
 	out := &runOut{}
-	out.state = j.state(&out.common)
+	out.state = stateOf(c, &out.common)
 	out.failed = !out.Running && (out.ExitCode != 0 || out.TimedOut || out.Signal != "")
-	out.Stdout, out.StdoutTruncated = j.out.Text()
-	out.Stderr, out.StderrTruncated = j.errout.Text()
+	out.Stdout, out.StdoutTruncated = c.Stdout.Text()
+	out.Stderr, out.StderrTruncated = c.Stderr.Text()
 	out.summary = fmt.Sprintf("exit_code %d, signal %q, timed_out %t after %d ms; %d bytes of stdout and %d of stderr are in the structured content. "+
 		"For a smaller answer let the command filter its output. The last of stdout:\n%s\nThe last of stderr:\n%s",
 		out.ExitCode, out.Signal, out.TimedOut, out.DurationMS, len(out.Stdout), len(out.Stderr), last(out.Stdout), last(out.Stderr))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
@@ -75,13 +76,11 @@ func names(list []entry) []string {
 // Set is the enabled tools over one workspace. It is safe for concurrent use.
 type Set struct {
 	cfg           Config
-	progressEvery time.Duration
-	private       *os.Root
 	files         *files.Workspace
-	ctx           context.Context
-	stop          context.CancelFunc
-	work          sync.WaitGroup
-	background    table
+	runner        *command.Runner
+	progressEvery time.Duration
+	stop          context.CancelFunc // of the sweep
+	sweeping      sync.WaitGroup
 }
 
 // New checks cfg and begins to sweep away what a killed server left behind.
@@ -106,13 +105,14 @@ func New(cfg Config) (*Set, error) {
 	if cfg.Protected == nil {
 		cfg.Protected = files.DefaultProtected
 	}
-	private, err := os.OpenRoot(cfg.Private)
-	if err != nil {
-		return nil, fmt.Errorf("the private directory of commands: %w", err)
+	s := &Set{cfg: cfg, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery}
+	var err error
+	if s.runner, err = command.NewRunner(cfg.Jail, s.files, cfg.Private, cfg.OutputLimit); err != nil {
+		return nil, err
 	}
-	s := &Set{cfg: cfg, private: private, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery}
-	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.work.Go(func() { s.files.Sweep(s.ctx) })
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	s.sweeping.Go(func() { s.files.Sweep(ctx) })
 	return s, nil
 }
 
@@ -135,6 +135,6 @@ func (s *Set) Register(server *mcp.Server) {
 // Close ends every command; the jail's Close waits for them.
 func (s *Set) Close() error {
 	s.stop()
-	s.work.Wait()
-	return s.private.Close()
+	s.sweeping.Wait()
+	return s.runner.Close()
 }

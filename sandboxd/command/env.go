@@ -1,4 +1,4 @@
-package tool
+package command
 
 import (
 	"errors"
@@ -10,14 +10,13 @@ import (
 // goBin is where the Go toolchain lies in the image.
 const goBin = "/usr/local/go/bin"
 
-// maxCommand is the largest command, in bytes. The kernel's limit for one
+// maxLine is the largest command, in bytes. The kernel's limit for one
 // argument is 128 KiB (execve(2), MAX_ARG_STRLEN).
-const maxCommand = 100 << 10
+const maxLine = 100 << 10
 
 // environment is the whole environment of a command. Nothing of the server's
 // own is inherited.
-func (s *Set) environment() []string {
-	private := s.cfg.Private
+func environment(private string) []string {
 	return []string{
 		"HOME=" + filepath.Join(private, "home"),
 		"PATH=" + goBin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -33,9 +32,9 @@ func (s *Set) environment() []string {
 // privateDirs makes the directories that the environment names. A command may
 // have removed them, or put a symbolic link in their place: Mkdir through an
 // os.Root follows none.
-func (s *Set) privateDirs() {
+func (r *Runner) privateDirs() {
 	for _, name := range []string{"home", "go-cache", "go"} {
-		s.private.Mkdir(name, 0o700)
+		r.private.Mkdir(name, 0o700)
 	}
 }
 
@@ -43,17 +42,17 @@ func (s *Set) privateDirs() {
 // reads, sets PATH anew; the words put before the command give it Go's
 // directory back. They stand on its first line, so that line numbers in the
 // shell's messages are the command's own.
-func shell(command string) []string {
-	return []string{"/bin/sh", "-lc", `case ":$PATH:" in *:` + goBin + `:*) ;; *) PATH="$PATH:` + goBin + `" ;; esac; ` + command}
+func shell(line string) []string {
+	return []string{"/bin/sh", "-lc", `case ":$PATH:" in *:` + goBin + `:*) ;; *) PATH="$PATH:` + goBin + `" ;; esac; ` + line}
 }
 
-func checkCommand(command string) error {
+func checkLine(line string) error {
 	switch {
-	case strings.TrimSpace(command) == "":
+	case strings.TrimSpace(line) == "":
 		return errors.New("the command is empty: give one for /bin/sh, such as ls -la")
-	case len(command) > maxCommand:
-		return fmt.Errorf("the command is %d bytes long: at most %d are passed to the shell; write it to a file and run that", len(command), maxCommand)
-	case strings.ContainsRune(command, 0):
+	case len(line) > maxLine:
+		return fmt.Errorf("the command is %d bytes long: at most %d are passed to the shell; write it to a file and run that", len(line), maxLine)
+	case strings.ContainsRune(line, 0):
 		return errors.New("the command contains a NUL byte")
 	}
 	return nil

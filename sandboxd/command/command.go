@@ -1,0 +1,112 @@
+// Package command runs shell commands in a workspace: their environment, their
+// output while and after they run, and the handles of those that outlive the
+// call that started them. What holds a command is package jail.
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/capture"
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+)
+
+// Runner starts commands. It is safe for concurrent use.
+type Runner struct {
+	jail    *jail.Jail
+	files   *files.Workspace
+	private *os.Root
+	env     []string
+	limit   int
+	ctx     context.Context
+	stop    context.CancelFunc
+	table   table
+}
+
+// NewRunner starts commands in j, in the directories of w. private is a
+// directory that j lets commands write to: their TMPDIR, with HOME, GOCACHE and
+// GOPATH in it. Of each output stream limit bytes are kept.
+func NewRunner(j *jail.Jail, w *files.Workspace, private string, limit int) (*Runner, error) {
+	root, err := os.OpenRoot(private)
+	if err != nil {
+		return nil, fmt.Errorf("the private directory of commands: %w", err)
+	}
+	r := &Runner{jail: j, files: w, private: root, env: environment(private), limit: limit}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// Close ends every command; the jail's Close waits for them.
+func (r *Runner) Close() error {
+	r.stop()
+	return r.private.Close()
+}
+
+// Command is one started command.
+type Command struct {
+	Handle         string // of a background command, else empty
+	Stdout, Stderr *capture.Buffer
+	Started        time.Time
+
+	line, owner string
+	process     *jail.Process
+	done        chan struct{} // closed once result is set
+	result      jail.Result
+}
+
+// Start starts a line for /bin/sh -lc in workdir, which is relative to the
+// workspace, for at most the given time. When ctx or the Runner ends, so does
+// everything that the command started. Errors are words for a model.
+func (r *Runner) Start(ctx context.Context, line, workdir string, most time.Duration) (*Command, error) {
+	if err := checkLine(line); err != nil {
+		return nil, err
+	}
+	dir, err := r.files.Dir(workdir)
+	if err != nil {
+		return nil, fmt.Errorf("workdir: %w", err)
+	}
+	defer dir.Close()
+	r.privateDirs()
+	c := &Command{
+		Stdout: capture.New(r.limit), Stderr: capture.New(r.limit),
+		Started: time.Now(), line: line, done: make(chan struct{}),
+	}
+	c.process, err = r.jail.Start(ctx, jail.Command{
+		Args: shell(line), Env: r.env, Dir: dir,
+		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the command could not be started: %w", err)
+	}
+	forget := context.AfterFunc(r.ctx, c.Kill)
+	go func() {
+		c.result = c.process.Wait()
+		forget()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// Done is closed when the command and everything it started are gone.
+func (c *Command) Done() <-chan struct{} { return c.done }
+
+// Kill ends the command now.
+func (c *Command) Kill() { c.process.Kill() }
+
+// Result is how the command ended, and whether it has.
+func (c *Command) Result() (jail.Result, bool) {
+	select {
+	case <-c.done:
+		return c.result, true
+	default:
+		return jail.Result{}, false
+	}
+}
+
+func (c *Command) running() bool {
+	_, ended := c.Result()
+	return !ended
+}
