@@ -1,0 +1,250 @@
+package link
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+)
+
+// The keys of MCP 2026-07-28 that correlate messages.
+const (
+	subscriptionKey = "io.modelcontextprotocol/subscriptionId"
+	logLevelKey     = "io.modelcontextprotocol/logLevel"
+)
+
+// loudNoise is how many lines that are not JSON reach the log.
+const loudNoise = 20
+
+func (l *Link) read() {
+	defer close(l.done)
+	for {
+		raw, err := l.conn.Receive()
+		if err != nil {
+			l.end(err)
+			l.conn.Close()
+			return
+		}
+		if len(bytes.TrimSpace(raw)) == 0 {
+			continue
+		}
+		m, err := rpc.Parse(raw)
+		if err != nil {
+			l.skip(raw, err)
+			continue
+		}
+		l.route(m)
+	}
+}
+
+// skip leaves out a line that is no message, as MCP's stdio transport forbids.
+func (l *Link) skip(raw []byte, why error) {
+	l.mu.Lock()
+	l.noise++
+	n := l.noise
+	l.mu.Unlock()
+	if n > loudNoise {
+		return
+	}
+	l.opt.Log.Warn("skipped a line of stdout, which belongs to the protocol: "+why.Error(), "line", string(raw[:min(len(raw), 200)]))
+}
+
+func (l *Link) route(m *rpc.Message) {
+	l.mu.Lock()
+	l.active = time.Now()
+	l.mu.Unlock()
+	switch {
+	case m.IsResponse():
+		l.respond(m)
+	case m.IsRequest():
+		l.ask(m)
+	case m.Method == "notifications/progress":
+		l.toCall(m, m.Param("progressToken"), func(c *Call) []byte { return c.Message.Bytes(c.Message.Param("_meta", "progressToken")) })
+	case m.Param("_meta", subscriptionKey).Present():
+		l.toCall(m, m.Param("_meta", subscriptionKey), func(c *Call) []byte { return c.Message.ID() })
+	case m.Method == "notifications/cancelled" && l.endListen(m):
+	default:
+		l.notify(m)
+	}
+}
+
+// endListen ends a stateless call that the server itself takes back.
+func (l *Link) endListen(m *rpc.Message) bool {
+	c := l.call(m.Bytes(m.Param("requestId")))
+	if c == nil || c.Client != nil || !l.forget(c) {
+		return false
+	}
+	c.Sink.Deliver(nil, true)
+	return true
+}
+
+// call finds the call that a number written by the server means.
+func (l *Link) call(raw []byte) *Call {
+	id, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[id]
+}
+
+// respond hands an answer to whoever waits for it.
+func (l *Link) respond(m *rpc.Message) {
+	c := l.call(m.ID())
+	if c == nil || !l.forget(c) {
+		return
+	}
+	raw := rpc.Splice(m.Raw, rpc.Edit{At: m.IDSpan(), New: c.Message.ID()},
+		rpc.Edit{At: m.Find(m.Result(), "_meta", subscriptionKey), New: c.Message.ID()})
+	if c.Rewrite != nil {
+		if back, err := rpc.Parse(raw); err == nil {
+			raw = c.Rewrite(back)
+		}
+	}
+	c.Sink.Deliver(bounded(c, raw), true)
+}
+
+// toCall delivers a notification that names its call at a span.
+func (l *Link) toCall(m *rpc.Message, at rpc.Span, original func(*Call) []byte) {
+	c := l.call(m.Bytes(at))
+	if c == nil {
+		return
+	}
+	c.sink(l).Deliver(rpc.Splice(m.Raw, rpc.Edit{At: at, New: original(c)}), false)
+}
+
+func (c *Call) sink(l *Link) Sink {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return c.Sink
+}
+
+// ask hands a request of the server to the client that it concerns. Where that
+// cannot be known for sure it is refused, never guessed.
+func (l *Link) ask(m *rpc.Message) {
+	l.mu.Lock()
+	client, near := l.concerned()
+	if client != nil && client.Supports(m.Method) && len(l.asked) < 1000 {
+		l.asked[string(m.ID())] = client
+	} else {
+		client = nil
+	}
+	l.mu.Unlock()
+	if client == nil {
+		l.conn.Send(upstream.Outgoing{Raw: rpc.Fault(m.ID(), rpc.MethodNotFound, "no client here can answer %s", m.Method)})
+		return
+	}
+	client.Push(m, near)
+}
+
+// concerned is the only client there ever was, or else the only one with a
+// running call, with its newest call. Needs mu.
+func (l *Link) concerned() (Client, Sink) {
+	var client Client
+	if l.ever == 1 {
+		for client = range l.clients {
+		}
+	}
+	var near Sink
+	newest := int64(0)
+	for id, c := range l.calls {
+		if c.Client == nil {
+			continue
+		}
+		if client != nil && client != c.Client {
+			return nil, nil
+		}
+		client = c.Client
+		if id > newest && !c.canceled {
+			near, newest = c.Sink, id
+		}
+	}
+	return client, near
+}
+
+// notify delivers a notification that names no call.
+func (l *Link) notify(m *rpc.Message) {
+	if m.Method == "notifications/tools/list_changed" && l.opt.Changed != nil {
+		l.opt.Changed()
+	}
+	for _, to := range l.audience(m) {
+		to.Push(m, l.near(to))
+	}
+	if m.Method != "notifications/message" {
+		return
+	}
+	if sink := l.logger(); sink != nil {
+		sink.Deliver(m.Raw, false)
+	}
+}
+
+func (l *Link) audience(m *rpc.Message) (list []Client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uri := m.Text(m.Param("uri"))
+	for c := range l.clients {
+		switch {
+		case l.ever == 1,
+			strings.HasSuffix(m.Method, "/list_changed"),
+			m.Method == "notifications/resources/updated" && l.subs[uri][c]:
+			list = append(list, c)
+		case m.Method == "notifications/cancelled" && l.asked[string(m.Bytes(m.Param("requestId")))] == c:
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (l *Link) near(client Client) Sink {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var near Sink
+	newest := int64(0)
+	for id, c := range l.calls {
+		if c.Client == client && id > newest && !c.canceled {
+			near, newest = c.Sink, id
+		}
+	}
+	return near
+}
+
+// logger is the only stateless call that asked for logs. With two of them a
+// line could belong to either, and reaches neither.
+func (l *Link) logger() Sink {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found Sink
+	for _, c := range l.calls {
+		if c.Client == nil && c.Message.Param("_meta", logLevelKey).Present() {
+			if found != nil {
+				return nil
+			}
+			found = c.Sink
+		}
+	}
+	return found
+}
+
+// end fails every call once.
+func (l *Link) end(reason error) {
+	l.mu.Lock()
+	if l.err != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.err = reason
+	calls := l.calls
+	l.calls = map[int64]*Call{}
+	l.mu.Unlock()
+	for _, c := range calls {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		c.Sink.Deliver(rpc.Fault(c.Message.ID(), rpc.Unavailable, "the call was lost: %v", reason), true)
+	}
+	l.opt.Ended(l, reason)
+}

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+)
+
+const metaVersion = "io.modelcontextprotocol/protocolVersion"
+
+// binding ties a tool's argument to the header that repeats it (x-mcp-header,
+// MCP 2026-07-28).
+type binding struct {
+	path   []string
+	header string
+}
+
+// HeaderError is a request whose headers disagree with its body.
+type HeaderError struct{ Text string }
+
+func (e *HeaderError) Error() string { return e.Text }
+
+// CheckHeaders compares the standard headers of 2026-07-28 with the body.
+func CheckHeaders(h http.Header, m *rpc.Message) *HeaderError {
+	version := m.Text(m.Param("_meta", metaVersion))
+	param := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[m.Method]
+	name, valid := decoded(h.Get("Mcp-Name"))
+	switch {
+	case !m.IsRequest() && h.Get("Mcp-Method") == "":
+	case h.Get("Mcp-Method") != m.Method:
+		return &HeaderError{fmt.Sprintf("header mismatch: Mcp-Method %q, in the body %q", h.Get("Mcp-Method"), m.Method)}
+	case m.IsRequest() && version != "" && version != h.Get("Mcp-Protocol-Version"):
+		return &HeaderError{fmt.Sprintf("header mismatch: MCP-Protocol-Version %q, in the body %q", h.Get("Mcp-Protocol-Version"), version)}
+	case param != "" && (!valid || len(h.Values("Mcp-Name")) != 1 || name != m.Text(m.Param(param))):
+		return &HeaderError{fmt.Sprintf("header mismatch: Mcp-Name %q, in the body %q", h.Get("Mcp-Name"), m.Text(m.Param(param)))}
+	}
+	return nil
+}
+
+// decoded undoes =?base64?…?=, which carries what a header cannot.
+func decoded(value string) (string, bool) {
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
+		return value, true
+	}
+	plain, err := base64.StdEncoding.DecodeString(inner)
+	return string(plain), err == nil
+}
+
+// describe reads a tool's name and its header bindings.
+func describe(raw []byte) (name string, list []binding) {
+	type property struct {
+		Header     string                     `json:"x-mcp-header"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	var definition struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"inputSchema"`
+	}
+	if json.Unmarshal(raw, &definition) != nil {
+		return "", nil
+	}
+	var walk func(schema json.RawMessage, path []string)
+	walk = func(schema json.RawMessage, path []string) {
+		var p property
+		if json.Unmarshal(schema, &p) != nil || len(path) > 16 {
+			return
+		}
+		if p.Header != "" && len(path) > 0 {
+			list = append(list, binding{slices.Clone(path), p.Header})
+		}
+		for key, sub := range p.Properties {
+			walk(sub, append(path, key))
+		}
+	}
+	walk(definition.Schema, nil)
+	return definition.Name, list
+}
+
+// check compares Mcp-Param-* headers with the arguments.
+func (t tool) check(h http.Header, m *rpc.Message) error {
+	for _, b := range t.headers {
+		name := "Mcp-Param-" + b.header
+		at := m.Param(append([]string{"arguments"}, b.path...)...)
+		value, valid := decoded(h.Get(name))
+		absent := !at.Present() || string(m.Bytes(at)) == "null"
+		switch given := len(h.Values(name)) > 0; {
+		case absent && !given:
+		case absent || !given || !valid || !same(value, m, at):
+			return &HeaderError{fmt.Sprintf("header mismatch: %s does not repeat the argument %s", name, strings.Join(b.path, "."))}
+		}
+	}
+	return nil
+}
+
+func same(value string, m *rpc.Message, at rpc.Span) bool {
+	raw := string(m.Bytes(at))
+	if raw[0] == '"' {
+		return value == m.Text(at)
+	}
+	if raw == "true" || raw == "false" {
+		return value == raw
+	}
+	a, err1 := strconv.ParseFloat(value, 64)
+	b, err2 := strconv.ParseFloat(raw, 64)
+	return err1 == nil && err2 == nil && a == b && b == float64(int64(b))
+}
+
+func modernHeader(modern bool, method string) http.Header {
+	if !modern {
+		return nil
+	}
+	return http.Header{"Mcp-Protocol-Version": {Stateless}, "Mcp-Method": {method}}
+}
+
+// listing is the hub's own tools/list.
+func listing(modern bool, cursor string) *rpc.Message {
+	params := map[string]any{}
+	if cursor != "" {
+		params["cursor"] = cursor
+	}
+	if modern {
+		params["_meta"] = map[string]any{metaVersion: Stateless,
+			"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "sallyport-hub", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{}}
+	}
+	raw, _ := json.Marshal(params)
+	return mustParse(rpc.Request(`"sallyport"`, "tools/list", raw))
+}
+
+// Once takes one message of the stateless era. Its errors are those of
+// Session.Handle.
+func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
+	m := req.Message
+	if !m.IsRequest() {
+		return nil, nil // notifications of this era need no delivery
+	}
+	if fault := s.refuse(req); fault != nil {
+		req.Sink.Deliver(fault, true)
+		return nil, nil
+	}
+	if s.awake(true) == nil && s.discovered(req) {
+		return nil, nil
+	}
+	ch, err := s.shared(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.vet(ctx, ch, req); err != nil {
+		code := rpc.InvalidParams
+		if _, ok := err.(*HeaderError); ok {
+			code = rpc.HeaderMismatch
+		}
+		req.Sink.Deliver(rpc.Fault(m.ID(), code, "%v", err), true)
+		return nil, nil
+	}
+	call := s.newCall(req)
+	if m.Method == "server/discover" {
+		call.Rewrite = s.discover
+	}
+	if err := ch.Start(call); err != nil {
+		return nil, &StateError{s.cfg.Name, "down", err.Error(), firstWait}
+	}
+	return func() { ch.Cancel(call, "client gone") }, nil
+}
+
+// discovered answers from the snapshot of a sleeping server.
+func (s *Server) discovered(req Request) bool {
+	m, snap := req.Message, s.snapshot(nil)
+	if m.Text(m.Param("_meta", metaVersion)) != Stateless {
+		return false
+	}
+	switch {
+	case m.Method == "server/discover" && snap.Discover != nil:
+		req.Sink.Deliver(rpc.Answer(m.ID(), snap.Discover), true)
+	case m.Method == "tools/list" && snap.ModernTools != nil && !m.Param("cursor").Present():
+		req.Sink.Deliver(s.filter(req, mustParse(rpc.Answer(m.ID(), snap.ModernTools))), true)
+	default:
+		return false
+	}
+	return true
+}
+
+// discover keeps the answer, and tells a client in words it understands that a
+// server knows nothing of this era: only then does it fall back.
+func (s *Server) discover(m *rpc.Message) []byte {
+	if !m.IsError() {
+		s.snapshot(func(snap *store.Snapshot) { snap.Discover = m.Bytes(m.Result()) })
+		return m.Raw
+	}
+	if c := m.ErrorCode(); c == rpc.UnsupportedVersion || c == rpc.HeaderMismatch || c == rpc.MissingCapability {
+		return m.Raw
+	}
+	return rpc.Fault(m.ID(), rpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, Stateless, m.ErrorText())
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// covers reports whether a list of grants holds a tool of a server. A grant
+// without a slash names a tool of the sandbox and means nothing here.
+func covers(grants []string, server, tool string) bool {
+	return slices.ContainsFunc(grants, func(g string) bool {
+		return g == "*" || g == server+"/*" || g == server+"/"+tool
+	})
+}
+
+// Reachable reports whether anything of a server is granted.
+func Reachable(id shared.Identity, server string) bool {
+	return slices.ContainsFunc(id.Tools, func(g string) bool {
+		return g == "*" || len(g) > len(server)+1 && g[:len(server)+1] == server+"/"
+	})
+}
+
+// refuse answers a call of a tool that its sender may not call, or may not
+// call without the owner. nil lets it pass.
+func (s *Server) refuse(req Request) []byte {
+	m := req.Message
+	if m.Method != "tools/call" {
+		return nil
+	}
+	tool := m.Text(m.Param("name"))
+	switch name := s.cfg.Name; {
+	case tool == "":
+		return rpc.Fault(m.ID(), rpc.InvalidParams, "params.name must be the name of a tool")
+	case !covers(req.Identity.Tools, name, tool):
+		return rpc.Fault(m.ID(), rpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name, tool)
+	case covers(req.Identity.Ask, name, tool):
+		return rpc.Fault(m.ID(), rpc.InvalidParams, "%s/%s waits for the owner's approval, which this version cannot ask for yet: the call was refused", name, tool)
+	}
+	return nil
+}
+
+// vet refuses a call of a withheld tool, or one whose headers say something
+// else than its body.
+func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
+	m := req.Message
+	if m.Method != "tools/call" && m.Method != "tools/list" {
+		return nil
+	}
+	if err := ch.verify(ctx); err != nil || m.Method == "tools/list" {
+		return err
+	}
+	ch.list.Lock()
+	t := ch.tools[m.Text(m.Param("name"))]
+	ch.list.Unlock()
+	if t.withheld {
+		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sandboxd hub accept %s`", m.Text(m.Param("name")), s.cfg.Name)
+	}
+	if req.Header != nil {
+		return t.check(req.Header, m)
+	}
+	return nil
+}
+
+// newCall prepares a request for its way.
+func (s *Server) newCall(req Request) *link.Call {
+	c := &link.Call{Message: req.Message, Sink: req.Sink, Header: req.Header, Timeout: s.cfg.CallTimeout}
+	switch req.Message.Method {
+	case "tools/list":
+		c.Rewrite = func(m *rpc.Message) []byte { return s.filter(req, m) }
+	case "subscriptions/listen":
+		c.Timeout = 0 // it lasts as long as its client listens
+	}
+	return c
+}
+
+// filter takes out of a tools/list answer what its reader may not call and what
+// is withheld. An answer that loses nothing keeps every byte.
+func (s *Server) filter(req Request, m *rpc.Message) []byte {
+	at := m.Find(m.Result(), "tools")
+	var all, kept [][]byte
+	hashes := map[string]string{}
+	for _, e := range m.Elements(at) {
+		all = append(all, m.Bytes(e))
+		hashes[m.Text(m.Find(e, "name"))] = store.Fingerprint(m.Bytes(e))
+	}
+	changed, err := s.cfg.Store.Pin(s.cfg.Name, hashes)
+	if err != nil {
+		return rpc.Fault(m.ID(), rpc.InternalError, "the accepted tool definitions cannot be read: %v", err)
+	}
+	for _, raw := range all {
+		name, _ := describe(raw)
+		if covers(req.Identity.Tools, s.cfg.Name, name) && !slices.Contains(changed, name) {
+			kept = append(kept, raw)
+		}
+	}
+	edits := []rpc.Edit{}
+	if len(kept) < len(all) {
+		edits = append(edits, rpc.Edit{At: at, New: array(kept)})
+	}
+	// What depends on the reader must not be cached for others.
+	if scope := m.Find(m.Result(), "cacheScope"); !slices.Contains(req.Identity.Tools, "*") {
+		edits = append(edits, rpc.Edit{At: scope, New: []byte(`"private"`)})
+	}
+	return rpc.Splice(m.Raw, edits...)
+}
+
+// array is a JSON array of the values.
+func array(values [][]byte) []byte {
+	return append(append([]byte("["), bytes.Join(values, []byte(","))...), ']')
+}

@@ -1,0 +1,287 @@
+// Package server holds one entry of mcp.json alive: it wakes the server when it
+// is used, puts it to sleep, backs off when it fails, and decides about every
+// call before it leaves.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+)
+
+// The figures of a server's life.
+const (
+	wakeBudget  = 120 * time.Second // until a woken server has answered
+	firstWait   = time.Second       // after the first failure, doubled each time
+	longestWait = 5 * time.Minute
+	maxCrashes  = 5               // unasked ends in a row, then parked
+	healthy     = time.Minute     // a life this long makes earlier failures forgotten
+	shortWait   = 3 * time.Second // a back-off that a request sits out
+	maxLinks    = 32              // processes or connections of one server
+)
+
+// Config is what a server is made of.
+type Config struct {
+	Name, Type, Hash string
+	Dial             upstream.Dial
+	// Shared: one connection serves all clients (docker).
+	Shared bool
+	// Patient: a refused connection is no crash (unix, tcp, http, sse).
+	Patient     bool
+	Hidden      bool // not in the aggregate
+	KeepAlive   bool
+	Idle        time.Duration // until it sleeps; 0: never
+	CallTimeout time.Duration
+	Store       *store.Store
+	Log         *slog.Logger
+	Warnings    []string
+}
+
+// StateError says that a server cannot serve now, and why.
+type StateError struct {
+	Server, State, Reason string
+	RetryAfter            time.Duration // 0: waiting alone does not help
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("server %s is %s: %s", e.Server, e.State, e.Reason)
+}
+
+// Server is one entry, asleep or awake.
+type Server struct {
+	cfg Config
+	ctx context.Context // ends when the entry goes
+	off context.CancelCauseFunc
+
+	one sync.Mutex // held while the common channel opens
+
+	mu       sync.Mutex
+	channels map[*channel]bool
+	common   map[bool]*channel // the shared ones: true for the stateless era
+	snap     store.Snapshot
+	starting int
+	failures int // in a row, for the back-off
+	crashes  int // of these the unasked ends
+	until    time.Time
+	reason   string
+}
+
+// errRemoved ends what still runs of an entry that was edited or removed.
+var errRemoved = errors.New("its entry in mcp.json was changed or removed")
+
+// New makes a sleeping server. With KeepAlive it wakes at once.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, channels: map[*channel]bool{}, common: map[bool]*channel{}, snap: cfg.Store.Load(cfg.Name, cfg.Hash)}
+	s.ctx, s.off = context.WithCancelCause(context.Background())
+	go s.tend()
+	return s
+}
+
+// Close ends everything that runs for this entry.
+func (s *Server) Close() {
+	s.off(errRemoved)
+	s.Sleep()
+}
+
+// Sleep ends the server's processes; the next use wakes it.
+func (s *Server) Sleep() {
+	s.mu.Lock()
+	var all []*channel
+	for ch := range s.channels {
+		ch.asked = true
+		all = append(all, ch)
+	}
+	s.mu.Unlock()
+	for _, ch := range all {
+		ch.Close()
+	}
+}
+
+// Wake forgets earlier failures and starts the server.
+func (s *Server) Wake(ctx context.Context) error {
+	s.mu.Lock()
+	s.failures, s.crashes, s.until, s.reason = 0, 0, time.Time{}, ""
+	s.mu.Unlock()
+	_, err := s.shared(ctx, ownHello)
+	return err
+}
+
+// state is the server's condition in one word. Needs mu.
+func (s *Server) state() string {
+	switch {
+	case s.crashes >= maxCrashes:
+		return "parked"
+	case len(s.channels) > 0:
+		return "running"
+	case s.starting > 0:
+		return "starting"
+	case time.Until(s.until) > 0:
+		return "backing off"
+	}
+	return "asleep"
+}
+
+// gate lets a start through, or says why not. A short back-off is sat out.
+func (s *Server) gate(ctx context.Context) error {
+	s.mu.Lock()
+	wait, reason, parked := time.Until(s.until), s.reason, s.crashes >= maxCrashes
+	s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
+	case parked:
+		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}
+	case wait > shortWait:
+		return &StateError{s.cfg.Name, "backing off", reason, wait}
+	case wait > 0:
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.room()
+}
+
+// room makes place for one more channel, at the cost of the longest idle one.
+func (s *Server) room() error {
+	s.mu.Lock()
+	var oldest *channel
+	var idle time.Duration
+	if len(s.channels)+s.starting >= maxLinks {
+		for ch := range s.channels {
+			if d := ch.Idle(); d > idle {
+				oldest, idle = ch, d
+			}
+		}
+		if oldest == nil {
+			s.mu.Unlock()
+			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", maxLinks), 5 * time.Second}
+		}
+		oldest.asked = true
+	}
+	s.starting++
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.Close()
+	}
+	return nil
+}
+
+// failed counts an unasked end or a failed start.
+func (s *Server) failed(reason error, crash bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures++
+	if crash {
+		s.crashes++
+	}
+	wait := longestWait
+	if s.failures < 10 {
+		wait = min(longestWait, firstWait<<(s.failures-1))
+	}
+	// Jitter keeps servers that fail together from starting together.
+	wait = time.Duration(float64(wait) * (0.75 + rand.Float64()/4))
+	s.reason, s.until = reason.Error(), time.Now().Add(wait)
+	s.cfg.Log.Warn("down", "reason", s.reason, "failures", s.failures, "state", s.state(), "wait", wait.Round(time.Millisecond).String())
+}
+
+// tend puts idle channels to sleep and keeps a keepAlive server up.
+func (s *Server) tend() {
+	tick := time.NewTicker(max(10*time.Millisecond, min(15*time.Second, s.cfg.Idle/4)))
+	if s.cfg.Idle == 0 {
+		tick.Reset(15 * time.Second)
+	}
+	defer tick.Stop()
+	for s.ctx.Err() == nil {
+		if s.cfg.KeepAlive {
+			s.shared(s.ctx, ownHello)
+		} else if s.cfg.Idle > 0 {
+			s.doze()
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Server) doze() {
+	s.mu.Lock()
+	var tired []*channel
+	for ch := range s.channels {
+		if ch.Idle() > s.cfg.Idle {
+			ch.asked = true
+			tired = append(tired, ch)
+		}
+	}
+	s.mu.Unlock()
+	for _, ch := range tired {
+		s.cfg.Log.Info("asleep", "after", s.cfg.Idle.String())
+		ch.Close()
+	}
+}
+
+// Status is what GET <base>/status says about a server.
+type Status struct {
+	Type        string   `json:"type"`
+	State       string   `json:"state"`
+	Reason      string   `json:"reason,omitempty"`
+	Connections int      `json:"connections"`
+	Withheld    []string `json:"withheld,omitempty"` // tools whose definition changed
+	Warnings    []string `json:"warnings,omitempty"`
+}
+
+// Status describes the server.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Type: s.cfg.Type, State: s.state(), Reason: s.reason, Connections: len(s.channels),
+		Withheld: s.cfg.Store.Pending(s.cfg.Name), Warnings: s.cfg.Warnings}
+}
+
+// Name is the entry's name.
+func (s *Server) Name() string { return s.cfg.Name }
+
+// Hidden reports an entry that stays out of the aggregate.
+func (s *Server) Hidden() bool { return s.cfg.Hidden }
+
+// snapshot reads or edits the snapshot.
+func (s *Server) snapshot(edit func(*store.Snapshot)) store.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if edit != nil {
+		edit(&s.snap)
+		if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
+			s.cfg.Log.Error("the snapshot could not be kept", "error", err)
+		}
+	}
+	snap := s.snap
+	snap.Init = maps.Clone(snap.Init)
+	return snap
+}
+
+// ownHello is the handshake of the hub itself, for its own calls.
+var ownHello = mustParse(rpc.Request(`"sallyport"`, "initialize",
+	json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"sallyport-hub","version":"1"}}`)))
+
+func mustParse(raw []byte) *rpc.Message {
+	m, err := rpc.Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+var _ link.Client = (*Session)(nil)

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Request is one message of a client.
+type Request struct {
+	Message  *rpc.Message
+	Identity shared.Identity // who sent this very message
+	Sink     link.Sink       // for the answer; unused where none is wanted
+	Header   http.Header     // the MCP headers of the stateless era
+}
+
+// Cancel tells the server that the client no longer waits for an answer.
+type Cancel func()
+
+// Push hands a client what belongs to none of its calls; near is the newest
+// running call, or nil. It must not block.
+type Push func(m *rpc.Message, near link.Sink)
+
+// Session is one client's session in the eras that have them. It outlives the
+// process behind it: a server that was asleep is greeted again with the
+// client's own words.
+type Session struct {
+	server *Server
+	push   Push
+
+	mu    sync.Mutex // one message at a time, in the order of their coming
+	hello *rpc.Message
+	ready *rpc.Message // the client's notifications/initialized
+	ch    *channel
+	told  []byte // the snapshot's tools that the client was told
+}
+
+// Session starts a session. Nothing is woken by it.
+func (s *Server) Session(push Push) *Session { return &Session{server: s, push: push} }
+
+// Push implements link.Client.
+func (c *Session) Push(m *rpc.Message, near link.Sink) { c.push(m, near) }
+
+// Supports implements link.Client. A process of its own may ask its client
+// anything; a shared one only what this client, too, declared.
+func (c *Session) Supports(method string) bool {
+	need := map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
+	return !c.server.cfg.Shared || method == "ping" || need != "" && c.hello.Param("capabilities", need).Present()
+}
+
+// Handle takes one message. An error is a *StateError or the end of ctx, and
+// then nothing was or will be delivered. It returns when the message is on its
+// way, which may take as long as the server takes to wake.
+func (c *Session) Handle(ctx context.Context, req Request) (Cancel, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := req.Message
+	switch {
+	case m.IsResponse():
+		if c.live() {
+			c.ch.Answer(c, m)
+		}
+	case !m.IsRequest():
+		c.notify(m)
+	case m.Method == "initialize":
+		return nil, c.initialize(ctx, req)
+	case c.hello == nil:
+		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidRequest, "initialize comes first"), true)
+	default:
+		return c.call(ctx, req)
+	}
+	return nil, nil
+}
+
+func (c *Session) live() bool { return c.ch != nil && c.ch.Err() == nil }
+
+func (c *Session) notify(m *rpc.Message) {
+	if m.Method == "notifications/initialized" {
+		again := c.ready != nil
+		if c.ready = m; again || c.server.cfg.Shared {
+			return
+		}
+	}
+	if c.live() {
+		c.ch.Forward(c, m)
+	}
+}
+
+// initialize answers from the snapshot, so that a client that only looks wakes
+// nobody, or else from the server.
+func (c *Session) initialize(ctx context.Context, req Request) error {
+	m := req.Message
+	version := m.Text(m.Param("protocolVersion"))
+	c.hello, c.ready = m, nil
+	if result := c.server.initResult(version); result != nil && !c.live() {
+		req.Sink.Deliver(rpc.Answer(m.ID(), result), true)
+		return nil
+	}
+	if err := c.wake(ctx); err != nil {
+		c.hello = nil
+		return err
+	}
+	reply := c.ch.reply
+	if !reply.IsError() {
+		result := c.server.forVersion(reply.Bytes(reply.Result()), version)
+		req.Sink.Deliver(rpc.Answer(m.ID(), result), true)
+		return nil
+	}
+	req.Sink.Deliver(rpc.Splice(reply.Raw, rpc.Edit{At: reply.IDSpan(), New: m.ID()}), true)
+	if c.hello = nil; !c.server.cfg.Shared {
+		c.server.end(c.ch)
+	}
+	return nil
+}
+
+// wake makes sure that there is a live channel.
+func (c *Session) wake(ctx context.Context) (err error) {
+	if c.live() {
+		return nil
+	}
+	if c.server.cfg.Shared {
+		c.ch, err = c.server.shared(ctx, c.hello)
+	} else {
+		c.ch, err = c.server.open(ctx, c.hello)
+	}
+	if err != nil {
+		c.ch = nil
+		return err
+	}
+	if !c.ch.reply.IsError() {
+		c.server.learn(c.hello, c.ch.reply)
+		if c.ready != nil && !c.server.cfg.Shared {
+			c.ch.Forward(c, c.ready)
+		}
+	}
+	return nil
+}
+
+// call takes a request other than initialize.
+func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
+	m := req.Message
+	if !c.live() && c.fromSnapshot(req) {
+		return nil, nil
+	}
+	if fault := c.server.refuse(req); fault != nil {
+		req.Sink.Deliver(fault, true)
+		return nil, nil
+	}
+	if err := c.wake(ctx); err != nil {
+		return nil, err
+	}
+	ch := c.ch
+	if ch.reply.IsError() && !c.server.cfg.Shared {
+		c.server.end(ch)
+		return nil, &StateError{c.server.cfg.Name, "refusing", "it no longer answers initialize: " + ch.reply.ErrorText(), 0}
+	}
+	if err := c.server.vet(ctx, ch, req); err != nil {
+		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidParams, "%v", err), true)
+		return nil, nil
+	}
+	c.compare()
+	call := c.server.newCall(req)
+	call.Client = c
+	if err := ch.Start(call); err != nil {
+		return nil, &StateError{c.server.cfg.Name, "down", err.Error(), firstWait}
+	}
+	return func() { ch.Cancel(call, "client gone") }, nil
+}
+
+// fromSnapshot answers what a sleeping server need not be woken for.
+func (c *Session) fromSnapshot(req Request) bool {
+	m := req.Message
+	switch tools := c.server.snapshot(nil).Tools; {
+	case m.Method == "ping":
+		req.Sink.Deliver(rpc.Answer(m.ID(), json.RawMessage("{}")), true)
+	case m.Method == "tools/list" && tools != nil && !m.Param("cursor").Present():
+		c.told = tools
+		req.Sink.Deliver(c.server.filter(req, mustParse(rpc.Answer(m.ID(), tools))), true)
+	default:
+		return false
+	}
+	return true
+}
+
+// compare tells a client whose list came from a snapshot that the awake server
+// has another one.
+func (c *Session) compare() {
+	if c.told != nil && !bytes.Equal(c.told, c.server.snapshot(nil).Tools) {
+		c.push(mustParse(rpc.Notification("notifications/tools/list_changed", json.RawMessage("{}"))), nil)
+	}
+	c.told = nil
+}
+
+// Close ends the session and what runs for it.
+func (c *Session) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ch == nil:
+	case c.server.cfg.Shared:
+		c.ch.Detach(c)
+	default:
+		c.server.end(c.ch)
+	}
+	c.ch = nil
+}
+
+// learn keeps the answer to a handshake.
+func (s *Server) learn(hello, reply *rpc.Message) {
+	version := hello.Text(hello.Param("protocolVersion"))
+	s.snapshot(func(snap *store.Snapshot) {
+		if _, known := snap.Init[version]; known || len(snap.Init) < len(versions) {
+			snap.Init[version] = reply.Bytes(reply.Result())
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+)
+
+// versions of MCP that have sessions, oldest first.
+var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+// Stateless is the first version of MCP without sessions.
+const Stateless = "2026-07-28"
+
+// initResult is the snapshot's answer to initialize, or nil. A server that is
+// greeted once for everybody has one answer for all versions.
+func (s *Server) initResult(version string) json.RawMessage {
+	snap := s.snapshot(nil)
+	if result, ok := snap.Init[version]; ok || !s.cfg.Shared {
+		return result
+	}
+	for _, v := range versions {
+		if result := snap.Init[v]; result != nil {
+			return s.forVersion(result, version)
+		}
+	}
+	return nil
+}
+
+// forVersion answers a client of an older version with its own one: what newer
+// versions add, older clients must ignore.
+func (s *Server) forVersion(result json.RawMessage, version string) json.RawMessage {
+	m := mustParse(rpc.Answer(nil, result))
+	at := m.Find(m.Result(), "protocolVersion")
+	if !s.cfg.Shared || slices.Index(versions, version) < 0 || m.Text(at) <= version {
+		return result
+	}
+	quoted, _ := json.Marshal(version)
+	m = mustParse(rpc.Splice(m.Raw, rpc.Edit{At: at, New: quoted}))
+	return m.Bytes(m.Result())
+}

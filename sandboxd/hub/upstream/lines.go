@@ -1,0 +1,130 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+)
+
+// lines speaks newline-delimited JSON-RPC over a byte stream, the framing of
+// MCP's stdio transport.
+type lines struct {
+	in    *bufio.Reader
+	out   io.Writer
+	end   func() error // what Close does, once
+	once  sync.Once
+	mu    sync.Mutex
+	wake  *sync.Cond
+	queue [][]byte
+	bytes int
+	err   error // why sending is over
+}
+
+// newLines starts the writer. end must make a blocked read and a blocked write
+// return.
+func newLines(in io.Reader, out io.Writer, end func() error) *lines {
+	l := &lines{in: bufio.NewReaderSize(in, 32<<10), out: out, end: end}
+	l.wake = sync.NewCond(&l.mu)
+	go l.write()
+	return l
+}
+
+// Send implements Conn. A server that leaves 16 MiB unread is given up.
+func (l *lines) Send(m Outgoing) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if l.bytes > 0 && l.bytes+len(m.Raw) > queueBytes {
+		l.err = ErrBacklog
+		go l.Close()
+		return l.err
+	}
+	l.bytes += len(m.Raw)
+	l.queue = append(l.queue, m.Raw)
+	l.wake.Signal()
+	return nil
+}
+
+func (l *lines) write() {
+	for {
+		raw, ok := l.next()
+		if !ok {
+			return
+		}
+		line := append(bytes.Clone(raw), '\n')
+		if _, err := l.out.Write(line); err != nil {
+			l.fail(err)
+			return
+		}
+	}
+}
+
+func (l *lines) next() ([]byte, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) == 0 && l.err == nil {
+		l.wake.Wait()
+	}
+	if l.err != nil {
+		return nil, false
+	}
+	raw := l.queue[0]
+	l.queue = l.queue[1:]
+	l.bytes -= len(raw)
+	return raw, true
+}
+
+func (l *lines) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.wake.Broadcast()
+}
+
+// Receive implements Conn.
+func (l *lines) Receive() ([]byte, error) {
+	var long []byte
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if len(long)+len(part) > MaxLine {
+			return nil, ErrLine
+		}
+		if err == nil && long == nil {
+			return bytes.Clone(part), nil
+		}
+		long = append(long, part...)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if err != nil && len(bytes.TrimSpace(long)) == 0 {
+			return nil, l.reason(err)
+		}
+		return long, nil
+	}
+}
+
+// reason prefers what made the hub give up over the read error it caused.
+func (l *lines) reason(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("the server ended the connection")
+	}
+	return err
+}
+
+// Close implements Conn.
+func (l *lines) Close() (err error) {
+	l.fail(ErrClosed)
+	l.once.Do(func() { err = l.end() })
+	return err
+}
