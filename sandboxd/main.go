@@ -12,6 +12,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
 	"github.com/sallyport-dev/sallyport/sandboxd/health"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/local"
 	"github.com/sallyport-dev/sallyport/sandboxd/plan"
@@ -30,6 +31,7 @@ type command struct {
 var commands = []command{
 	{"serve", "serve one directory to MCP clients", serve.Main},
 	{"local", "both gates in one process, for this machine", local.Main},
+	{"hub", "serve other people's MCP servers, each in a box of its own", hub.Main},
 	{"token", "make, hash and check tokens", token.Main},
 	{"health", "ask a running server whether it is well", health.Main},
 	{"plan", "print what a taken part could do on this host", plan.Main},

@@ -1,1 +1,148 @@
+// Package hub serves other people's MCP servers, each in a box that mcp.json
+// describes. A message meets its parts in this order: handler.go (who may come
+// in, and where to), front/ (the transports), server/ (may it pass, is the
+// server awake), link/ (whose answer is it), upstream/ (bytes to the server).
+// rpc/ reads messages, store/ remembers, aggregate/ is the one path for all.
 package hub
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/aggregate"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Hub serves the servers of one mcp.json.
+type Hub struct {
+	set   Settings
+	log   *slog.Logger
+	store *store.Store
+	front *front.Front
+	all   *aggregate.Aggregate
+	registry
+	sessions *shared.Sessions
+	ended    context.Context
+	end      context.CancelFunc
+}
+
+// Main is "sandboxd hub": it serves until ctx ends, or accepts tool
+// definitions. It returns 0 after an orderly end, 1 when serving failed, 2 for
+// wrong settings and 3 when the jail cannot be built.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "accept" {
+		return accept(args[1:], os.LookupEnv, stdout, stderr)
+	}
+	set, err := Parse(args, os.LookupEnv)
+	if errors.Is(err, flag.ErrHelp) {
+		new(Settings).Table().Usage(stdout)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd hub:", err)
+		return 2
+	}
+	shared.TuneMemory()
+	switch err := listen(ctx, set, shared.NewLogger(stderr)); {
+	case errors.Is(err, ErrJail):
+		fmt.Fprintln(stderr, "sandboxd hub:", err)
+		return 3
+	case err != nil:
+		fmt.Fprintln(stderr, "sandboxd hub:", err)
+		return 1
+	}
+	return 0
+}
+
+// ErrJail marks a start that failed because stdio servers could not be held.
+var ErrJail = errors.New("stdio servers cannot be held")
+
+func listen(ctx context.Context, set Settings, log *slog.Logger) error {
+	h, err := Open(set, log)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := net.Listen("tcp", set.Addr)
+	if err != nil {
+		return fmt.Errorf("MCP_ADDR: %w", err)
+	}
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "servers", set.ServersFile, "version", shared.Version)
+	return shared.Serve(ctx, l, h.Handler(), log, h.Close)
+}
+
+// Open builds the hub: as root it first gives up root for the owner of the
+// state directory, then it reads mcp.json and watches it.
+func Open(set Settings, log *slog.Logger) (*Hub, error) {
+	if err := os.MkdirAll(set.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("MCP_STATE_DIR: %w", err)
+	}
+	set.StateDir, _ = filepath.Abs(set.StateDir)
+	space, err := jail.Prepare(set.StateDir)
+	if err == nil {
+		err = space.DropRoot()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	for _, notice := range space.Notices {
+		log.Warn(notice)
+	}
+	set.StateDir = space.Path
+	return New(set, log)
+}
+
+// New builds the hub with the rights it has, reads mcp.json and watches it.
+func New(set Settings, log *slog.Logger) (*Hub, error) {
+	h := &Hub{set: set, log: log, sessions: shared.NewSessions(set.MaxSessions)}
+	var err error
+	if h.store, err = store.Open(set.StateDir); err != nil {
+		return nil, err
+	}
+	h.front, h.all = front.New(h.sessions, log), aggregate.New(h)
+	h.ended, h.end = context.WithCancel(context.Background())
+	return h, h.start()
+}
+
+// Close ends every session and server.
+func (h *Hub) Close() {
+	h.end()
+	h.sessions.EndAll()
+	h.registry.close()
+}
+
+// accept is "sandboxd hub accept NAME". It needs the state directory only, so
+// that it also runs beside the hub, in its container.
+func accept(args []string, env shared.Lookup, stdout, stderr io.Writer) int {
+	dir, _ := env("MCP_STATE_DIR")
+	if len(args) != 1 || dir == "" {
+		fmt.Fprintln(stderr, "Usage: MCP_STATE_DIR=… sandboxd hub accept NAME\nAccepts the tool definitions of the server NAME that changed since they were first used.")
+		return 2
+	}
+	s, err := store.Open(dir)
+	var tools []string
+	if err == nil {
+		tools, err = s.Accept(args[0])
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "sandboxd hub accept:", err)
+		return 1
+	}
+	if len(tools) == 0 {
+		fmt.Fprintf(stdout, "Nothing of %s is withheld.\n", args[0])
+	}
+	for _, tool := range tools {
+		fmt.Fprintf(stdout, "accepted %s/%s\n", args[0], tool)
+	}
+	return 0
+}

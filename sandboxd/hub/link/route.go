@@ -134,6 +134,10 @@ func (l *Link) ask(m *rpc.Message) {
 		client = nil
 	}
 	l.mu.Unlock()
+	if m.Method == "ping" && client == nil {
+		l.conn.Send(upstream.Outgoing{Raw: rpc.Answer(m.ID(), []byte("{}"))})
+		return
+	}
 	if client == nil {
 		l.conn.Send(upstream.Outgoing{Raw: rpc.Fault(m.ID(), rpc.MethodNotFound, "no client here can answer %s", m.Method)})
 		return

@@ -149,6 +149,12 @@ func (m *Message) Result() Span { return m.result }
 // Param finds a value below "params".
 func (m *Message) Param(path ...string) Span { return m.Find(m.params, path...) }
 
+// VersionKey is where a message of MCP 2026-07-28 names its version.
+const VersionKey = "io.modelcontextprotocol/protocolVersion"
+
+// NamesVersion reports a request of the stateless era (MCP 2026-07-28).
+func (m *Message) NamesVersion() bool { return m.IsRequest() && m.Param("_meta", VersionKey).Present() }
+
 // Bytes are the bytes of s, which the caller must not change.
 func (m *Message) Bytes(s Span) []byte { return m.Raw[s.Start:s.End] }
 
@@ -191,6 +197,12 @@ func (m *Message) Find(s Span, path ...string) Span {
 		}
 	}
 	return s
+}
+
+// Members are the keys and values of the object at s.
+func (m *Message) Members(s Span) []Member {
+	list, _ := members(m.Raw, s, nil)
+	return list
 }
 
 // Elements are the ranges of the values in the array at s.

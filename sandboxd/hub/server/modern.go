@@ -14,8 +14,6 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 )
 
-const metaVersion = "io.modelcontextprotocol/protocolVersion"
-
 // binding ties a tool's argument to the header that repeats it (x-mcp-header,
 // MCP 2026-07-28).
 type binding struct {
@@ -28,21 +26,45 @@ type HeaderError struct{ Text string }
 
 func (e *HeaderError) Error() string { return e.Text }
 
-// CheckHeaders compares the standard headers of 2026-07-28 with the body.
-func CheckHeaders(h http.Header, m *rpc.Message) *HeaderError {
-	version := m.Text(m.Param("_meta", metaVersion))
+// CheckStateless answers a message of 2026-07-28 whose headers disagree with
+// its body, or whose request lacks what every request must say. nil lets it
+// pass.
+func CheckStateless(h http.Header, m *rpc.Message) []byte {
+	mismatch := func(header, body string) []byte {
+		return rpc.Fault(m.ID(), rpc.HeaderMismatch, "header mismatch: %s is %q, in the body it is %q", header, h.Get(header), body)
+	}
+	if !m.IsRequest() {
+		if given := h.Get("Mcp-Method"); given != "" && given != m.Method {
+			return mismatch("Mcp-Method", m.Method)
+		}
+		return nil
+	}
+	capabilities := m.Param("_meta", "io.modelcontextprotocol/clientCapabilities")
+	version := m.Text(m.Param("_meta", rpc.VersionKey))
 	param := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[m.Method]
 	name, valid := decoded(h.Get("Mcp-Name"))
 	switch {
-	case !m.IsRequest() && h.Get("Mcp-Method") == "":
+	case version == "" || !capabilities.Present() || m.Raw[capabilities.Start] != '{':
+		return rpc.Fault(m.ID(), rpc.InvalidParams, "params._meta must hold io.modelcontextprotocol/protocolVersion and /clientCapabilities")
+	case version != h.Get("Mcp-Protocol-Version"):
+		return mismatch("Mcp-Protocol-Version", version)
 	case h.Get("Mcp-Method") != m.Method:
-		return &HeaderError{fmt.Sprintf("header mismatch: Mcp-Method %q, in the body %q", h.Get("Mcp-Method"), m.Method)}
-	case m.IsRequest() && version != "" && version != h.Get("Mcp-Protocol-Version"):
-		return &HeaderError{fmt.Sprintf("header mismatch: MCP-Protocol-Version %q, in the body %q", h.Get("Mcp-Protocol-Version"), version)}
+		return mismatch("Mcp-Method", m.Method)
 	case param != "" && (!valid || len(h.Values("Mcp-Name")) != 1 || name != m.Text(m.Param(param))):
-		return &HeaderError{fmt.Sprintf("header mismatch: Mcp-Name %q, in the body %q", h.Get("Mcp-Name"), m.Text(m.Param(param)))}
+		return mismatch("Mcp-Name", m.Text(m.Param(param)))
 	}
 	return nil
+}
+
+// Headers are those of a stateless request that its server has to see.
+func Headers(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if strings.HasPrefix(name, "Mcp-") && name != "Mcp-Session-Id" {
+			out[name] = values
+		}
+	}
+	return out
 }
 
 // decoded undoes =?base64?…?=, which carries what a header cannot.
@@ -131,7 +153,7 @@ func listing(modern bool, cursor string) *rpc.Message {
 		params["cursor"] = cursor
 	}
 	if modern {
-		params["_meta"] = map[string]any{metaVersion: Stateless,
+		params["_meta"] = map[string]any{rpc.VersionKey: Stateless,
 			"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "sallyport-hub", "version": "1"},
 			"io.modelcontextprotocol/clientCapabilities": map[string]any{}}
 	}
@@ -178,7 +200,7 @@ func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
 // discovered answers from the snapshot of a sleeping server.
 func (s *Server) discovered(req Request) bool {
 	m, snap := req.Message, s.snapshot(nil)
-	if m.Text(m.Param("_meta", metaVersion)) != Stateless {
+	if m.Text(m.Param("_meta", rpc.VersionKey)) != Stateless {
 		return false
 	}
 	switch {

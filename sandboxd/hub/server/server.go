@@ -18,12 +18,16 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 // The figures of a server's life.
+var (
+	wakeBudget = 120 * time.Second // until a woken server has answered
+	firstWait  = time.Second       // after the first failure, doubled each time
+)
+
 const (
-	wakeBudget  = 120 * time.Second // until a woken server has answered
-	firstWait   = time.Second       // after the first failure, doubled each time
 	longestWait = 5 * time.Minute
 	maxCrashes  = 5               // unasked ends in a row, then parked
 	healthy     = time.Minute     // a life this long makes earlier failures forgotten
@@ -253,6 +257,33 @@ func (s *Server) Status() Status {
 
 // Name is the entry's name.
 func (s *Server) Name() string { return s.cfg.Name }
+
+// Gone reports a server whose entry was edited or removed.
+func (s *Server) Gone() bool { return s.ctx.Err() != nil }
+
+// Tools are the definitions of the tools that id may call. A server that never
+// said is woken.
+func (s *Server) Tools(ctx context.Context, id shared.Identity) ([][]byte, error) {
+	if s.snapshot(nil).Tools == nil {
+		ch, err := s.shared(ctx, ownHello)
+		if err == nil {
+			err = ch.verify(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	tools := s.snapshot(nil).Tools
+	if tools == nil {
+		return nil, nil
+	}
+	m := mustParse(s.filter(Request{Identity: id}, mustParse(rpc.Answer([]byte("0"), tools))))
+	var all [][]byte
+	for _, at := range m.Elements(m.Find(m.Result(), "tools")) {
+		all = append(all, m.Bytes(at))
+	}
+	return all, nil
+}
 
 // Hidden reports an entry that stays out of the aggregate.
 func (s *Server) Hidden() bool { return s.cfg.Hidden }

@@ -45,14 +45,22 @@ type Session struct {
 // Session starts a session. Nothing is woken by it.
 func (s *Server) Session(push Push) *Session { return &Session{server: s, push: push} }
 
+// OwnSession is a session of the hub itself, which answers no questions.
+func (s *Server) OwnSession() *Session {
+	return &Session{server: s, push: func(*rpc.Message, link.Sink) {}, hello: ownHello, ready: initialized}
+}
+
 // Push implements link.Client.
 func (c *Session) Push(m *rpc.Message, near link.Sink) { c.push(m, near) }
 
 // Supports implements link.Client. A process of its own may ask its client
 // anything; a shared one only what this client, too, declared.
 func (c *Session) Supports(method string) bool {
+	if c.hello == ownHello {
+		return false
+	}
 	need := map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
-	return !c.server.cfg.Shared || method == "ping" || need != "" && c.hello.Param("capabilities", need).Present()
+	return !c.server.cfg.Shared || need != "" && c.hello.Param("capabilities", need).Present()
 }
 
 // Handle takes one message. An error is a *StateError or the end of ctx, and

@@ -13,6 +13,9 @@ var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 // Stateless is the first version of MCP without sessions.
 const Stateless = "2026-07-28"
 
+// Known reports a version with sessions; an absent header is one, too.
+func Known(version string) bool { return version == "" || slices.Contains(versions, version) }
+
 // initResult is the snapshot's answer to initialize, or nil. A server that is
 // greeted once for everybody has one answer for all versions.
 func (s *Server) initResult(version string) json.RawMessage {

@@ -1,0 +1,202 @@
+// Package aggregate is one MCP server with six tools in place of all servers
+// with all their tools, for clients whose context is small.
+package aggregate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Catalog knows the servers in force.
+type Catalog interface {
+	// Visible are the servers of the aggregate that id has a part in, by name.
+	Visible(id shared.Identity) []*server.Server
+}
+
+// Aggregate implements front.Target.
+type Aggregate struct {
+	catalog Catalog
+
+	mu       sync.Mutex
+	sessions map[key]*server.Session
+}
+
+// key: principals do not share a process.
+type key struct {
+	server    *server.Server
+	principal string
+}
+
+// New makes the aggregate of a catalog.
+func New(catalog Catalog) *Aggregate {
+	return &Aggregate{catalog: catalog, sessions: map[key]*server.Session{}}
+}
+
+// Open implements front.Target. A session holds nothing: what runs belongs to
+// the principal.
+func (a *Aggregate) Open(server.Push) front.Session { return session{a} }
+
+type session struct{ *Aggregate }
+
+func (s session) Handle(ctx context.Context, req server.Request) (server.Cancel, error) {
+	return s.handle(ctx, req, false)
+}
+
+func (s session) Close() {}
+
+// Once implements front.Target.
+func (a *Aggregate) Once(ctx context.Context, req server.Request) (server.Cancel, error) {
+	return a.handle(ctx, req, true)
+}
+
+func (a *Aggregate) handle(ctx context.Context, req server.Request, modern bool) (server.Cancel, error) {
+	m := req.Message
+	if !m.IsRequest() {
+		return nil, nil
+	}
+	answer := func(result map[string]any) {
+		if modern {
+			result["resultType"], result["ttlMs"], result["cacheScope"] = "complete", 0, "private"
+		}
+		raw, _ := json.Marshal(result)
+		req.Sink.Deliver(rpc.Answer(m.ID(), raw), true)
+	}
+	capabilities := map[string]any{"tools": map[string]any{}}
+	info := map[string]string{"name": "sallyport-hub", "version": shared.Version}
+	switch {
+	case m.Method == "tools/call":
+		return a.call(ctx, req, modern, answer)
+	case m.Method == "tools/list":
+		answer(map[string]any{"tools": tools})
+	case m.Method == "initialize" && !modern:
+		version := m.Text(m.Param("protocolVersion"))
+		if version == "" || !server.Known(version) {
+			version = "2025-11-25"
+		}
+		answer(map[string]any{"protocolVersion": version, "capabilities": capabilities, "serverInfo": info, "instructions": instructions})
+	case m.Method == "server/discover" && modern:
+		answer(map[string]any{"supportedVersions": []string{server.Stateless}, "capabilities": capabilities, "instructions": instructions,
+			"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": info}})
+	case m.Method == "ping" && !modern:
+		answer(map[string]any{})
+	default:
+		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.MethodNotFound, "the aggregate has no %s", m.Method), true)
+	}
+	return nil, nil
+}
+
+// arguments of the six tools; each uses some.
+type arguments struct {
+	server, tool string
+	offset       int
+}
+
+// call runs one of the six tools. The target is checked here and again by the
+// server itself.
+func (a *Aggregate) call(ctx context.Context, req server.Request, modern bool, answer func(map[string]any)) (server.Cancel, error) {
+	m := req.Message
+	text := func(name string) string { return m.Text(m.Param("arguments", name)) }
+	args := arguments{server: text("server"), tool: text("tool")}
+	_ = json.Unmarshal(m.Bytes(m.Param("arguments", "offset")), &args.offset)
+	name := m.Text(m.Param("name"))
+	if name == "list_servers" {
+		answer(result(a.list(req.Identity), nil))
+		return nil, nil
+	}
+	if !known(name) {
+		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidParams, "the aggregate has no tool %q", name), true)
+		return nil, nil
+	}
+	s := a.find(req.Identity, args.server)
+	if s == nil {
+		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", args.server, req.Identity.Principal)))
+		return nil, nil
+	}
+	if name == "call_tool" {
+		return a.pass(ctx, s, req, args.tool, modern, answer)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		answer(result(run(ctx, s, req.Identity, name, args)))
+	}()
+	return server.Cancel(cancel), nil
+}
+
+func (a *Aggregate) find(id shared.Identity, name string) *server.Server {
+	for _, s := range a.catalog.Visible(id) {
+		if s.Name() == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// pass sends a tool's call to its server under the client's own id, so that
+// answer and progress come back as the server wrote them.
+func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Request, tool string, modern bool, answer func(map[string]any)) (server.Cancel, error) {
+	m := req.Message
+	name, _ := json.Marshal(tool)
+	params := fmt.Appendf(nil, `{"name":%s`, name)
+	if at := m.Param("arguments", "arguments"); at.Present() {
+		params = fmt.Appendf(params, `,"arguments":%s`, m.Bytes(at))
+	}
+	if at := m.Param("_meta", "progressToken"); at.Present() {
+		params = fmt.Appendf(params, `,"_meta":{"progressToken":%s}`, m.Bytes(at))
+	}
+	inner, err := rpc.Parse(rpc.Request(string(m.ID()), "tools/call", append(params, '}')))
+	if err != nil {
+		return nil, err
+	}
+	sink := req.Sink
+	if modern {
+		sink = complete{sink}
+	}
+	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, server.Request{Message: inner, Identity: req.Identity, Sink: sink})
+	if err != nil {
+		answer(result(nil, err))
+	}
+	return cancel, nil
+}
+
+// session is the principal's own session with a server.
+func (a *Aggregate) session(s *server.Server, principal string) *server.Session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k := range a.sessions {
+		if k.server.Gone() {
+			delete(a.sessions, k)
+		}
+	}
+	k := key{s, principal}
+	if a.sessions[k] == nil {
+		a.sessions[k] = s.OwnSession()
+	}
+	return a.sessions[k]
+}
+
+// complete adds what 2026-07-28 demands of each result and older servers do
+// not know.
+type complete struct{ link.Sink }
+
+func (c complete) Deliver(raw []byte, final bool) {
+	if m, err := rpc.Parse(raw); err == nil && final {
+		if r := m.Result(); r.Present() && !m.Find(r, "resultType").Present() {
+			open := rpc.Span{Start: r.Start, End: r.Start + 1}
+			more := `{"resultType":"complete",`
+			if len(m.Members(r)) == 0 {
+				more = `{"resultType":"complete"`
+			}
+			raw = rpc.Splice(m.Raw, rpc.Edit{At: open, New: []byte(more)})
+		}
+	}
+	c.Sink.Deliver(raw, final)
+}

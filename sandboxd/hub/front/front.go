@@ -1,0 +1,282 @@
+// Package front is the hub's side towards clients: streamable HTTP with and
+// without sessions, and HTTP+SSE, for any target behind it.
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// Target is what a path serves: one server, or the aggregate.
+type Target interface {
+	// Open starts a session.
+	Open(push server.Push) Session
+	// Once takes one message of the stateless era.
+	Once(ctx context.Context, req server.Request) (server.Cancel, error)
+}
+
+// Session is a client's session with a target.
+type Session interface {
+	Handle(ctx context.Context, req server.Request) (server.Cancel, error)
+	Close()
+}
+
+// Front holds the sessions of all targets.
+type Front struct {
+	sessions *shared.Sessions
+	log      *slog.Logger
+	live     sync.Map // session id to *session
+}
+
+// New makes a front for sessions.
+func New(sessions *shared.Sessions, log *slog.Logger) *Front {
+	return &Front{sessions: sessions, log: log}
+}
+
+const (
+	versionHeader = "Mcp-Protocol-Version"
+	sessionHeader = "Mcp-Session-Id"
+)
+
+// ServeMCP serves streamable HTTP: 2026-07-28 where the version header says
+// so, else the versions with sessions.
+func (f *Front) ServeMCP(w http.ResponseWriter, r *http.Request, path string, t Target) {
+	modern := r.Header.Get(versionHeader) >= server.Stateless
+	switch {
+	case r.Method == http.MethodPost && modern:
+		f.once(w, r, t)
+	case r.Method == http.MethodPost:
+		f.post(w, r, path, t)
+	case r.Header.Get(sessionHeader) == "" || modern:
+		RefuseMethod(w, "POST") // clients of HTTP+SSE fall back on it
+	case r.Method == http.MethodGet:
+		f.listen(w, r, path)
+	case r.Method == http.MethodDelete:
+		if s := f.enter(w, r, path, r.Header.Get(sessionHeader)); s != nil {
+			s.place.Leave()
+			s.end()
+			w.WriteHeader(http.StatusNoContent)
+		}
+	default:
+		RefuseMethod(w, "GET, POST, DELETE")
+	}
+}
+
+// once serves a request without a session. Its client cancels by leaving.
+func (f *Front) once(w http.ResponseWriter, r *http.Request, t Target) {
+	m := read(w, r)
+	if m == nil {
+		return
+	}
+	if fault := server.CheckStateless(r.Header, m); fault != nil {
+		writeJSON(w, http.StatusBadRequest, fault)
+		return
+	}
+	if !m.IsRequest() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	identity, _ := shared.IdentityFrom(r.Context())
+	place, err := f.sessions.Reserve(identity.Principal)
+	if err != nil {
+		refuseSession(w, err)
+		return
+	}
+	defer place.Leave()
+	box := newOutbox()
+	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box, Header: server.Headers(r.Header)}, box: box}
+	go job.run(context.WithoutCancel(r.Context()), t.Once)
+	box.serve(w, r, modernStatus)
+	job.leave()
+}
+
+// post serves a message of the versions with sessions.
+func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Target) {
+	m := read(w, r)
+	if m == nil {
+		return
+	}
+	id := r.Header.Get(sessionHeader)
+	var s *session
+	switch version := r.Header.Get(versionHeader); {
+	case !server.Known(version):
+		writeJSON(w, http.StatusBadRequest, rpc.Fault(m.ID(), rpc.InvalidRequest, "MCP-Protocol-Version %q is not supported", version))
+	case m.NamesVersion(): // in the body, but not in the header
+		writeJSON(w, http.StatusBadRequest, rpc.Fault(m.ID(), rpc.HeaderMismatch, "the header MCP-Protocol-Version is required"))
+	case id != "":
+		s = f.enter(w, r, path, id)
+	case m.Method == "initialize" && m.IsRequest():
+		s = f.open(w, r, path, t)
+	default:
+		writeJSON(w, http.StatusBadRequest, rpc.Fault(m.ID(), rpc.InvalidRequest, "no session: send initialize first, then its Mcp-Session-Id"))
+	}
+	if s == nil {
+		return
+	}
+	defer s.place.Leave()
+	identity, _ := shared.IdentityFrom(r.Context())
+	box := newOutbox()
+	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box}, box: box}
+	if !s.submit(r.Context(), job) {
+		refuseSession(w, shared.ErrNoSession)
+		return
+	}
+	if !m.IsRequest() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if id == "" {
+		w.Header().Set(sessionHeader, s.id)
+	}
+	failed := box.serve(w, r, func([]byte) int { return http.StatusOK })
+	job.leave()
+	if id == "" && failed {
+		s.end()
+	}
+}
+
+// listen serves the stream on which the target speaks unasked. A newer one of
+// the same session takes over: the older may be dead without knowing.
+func (f *Front) listen(w http.ResponseWriter, r *http.Request, path string) {
+	s := f.enter(w, r, path, r.Header.Get(sessionHeader))
+	if s == nil {
+		return
+	}
+	defer s.place.Leave()
+	events(w)
+	_ = http.NewResponseController(w).Flush()
+	s.general.drain(w, r.Context(), s.ctx)
+}
+
+// ServeSSE serves HTTP+SSE of 2024-11-05 at path.
+func (f *Front) ServeSSE(w http.ResponseWriter, r *http.Request, path string, t Target) {
+	id := r.URL.Query().Get("sessionid")
+	switch {
+	case r.Method == http.MethodGet:
+		s := f.open(w, r, path, t)
+		if s == nil {
+			return
+		}
+		defer s.end()
+		defer s.place.Leave()
+		events(w)
+		if emit(w, "endpoint", []byte(path+"?sessionid="+s.id)) == nil {
+			s.general.drain(w, r.Context(), s.ctx)
+		}
+	case r.Method == http.MethodPost && id == "":
+		RefuseMethod(w, "GET") // clients that try streamable HTTP first fall back on it
+	case r.Method == http.MethodPost:
+		f.postSSE(w, r, path, id)
+	default:
+		RefuseMethod(w, "GET, POST")
+	}
+}
+
+func (f *Front) postSSE(w http.ResponseWriter, r *http.Request, path, id string) {
+	m := read(w, r)
+	if m == nil {
+		return
+	}
+	s := f.enter(w, r, path, id)
+	if s == nil {
+		return
+	}
+	defer s.place.Leave()
+	identity, _ := shared.IdentityFrom(r.Context())
+	if !s.submit(r.Context(), &job{req: server.Request{Message: m, Identity: identity, Sink: always{s.general}}, box: s.general}) {
+		refuseSession(w, shared.ErrNoSession)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// read takes the message out of a request, or answers why it cannot.
+func read(w http.ResponseWriter, r *http.Request) *rpc.Message {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err == nil && !utf8.Valid(body) {
+		err = errors.New("not UTF-8")
+	}
+	var m *rpc.Message
+	if err == nil {
+		m, err = rpc.Parse(body)
+	}
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, rpc.Fault(nil, rpc.ParseError, "the body is refused: %v", err))
+		return nil
+	}
+	return m
+}
+
+// modernStatus is the HTTP status that 2026-07-28 wants for an error.
+func modernStatus(raw []byte) int {
+	m, err := rpc.Parse(raw)
+	if err != nil || !m.IsError() {
+		return http.StatusOK
+	}
+	switch m.ErrorCode() {
+	case rpc.MethodNotFound:
+		return http.StatusNotFound
+	case rpc.InvalidParams, rpc.HeaderMismatch, rpc.MissingCapability, rpc.UnsupportedVersion:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// RefuseMethod answers 405.
+func RefuseMethod(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	http.Error(w, "method not allowed here", http.StatusMethodNotAllowed)
+}
+
+// Refuse answers a target that cannot serve now: 503 and a JSON-RPC error.
+func Refuse(w http.ResponseWriter, id []byte, err error) {
+	var state *server.StateError
+	if errors.As(err, &state) && state.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(state.RetryAfter.Seconds()))))
+	}
+	writeJSON(w, http.StatusServiceUnavailable, unavailable(id, err))
+}
+
+func unavailable(id []byte, err error) []byte {
+	var state *server.StateError
+	if !errors.As(err, &state) {
+		return rpc.Fault(id, rpc.Unavailable, "%v", err)
+	}
+	return rpc.FaultData(id, rpc.Unavailable, err.Error(), fmt.Appendf(nil, `{"server":%q,"state":%q}`, state.Server, state.State))
+}
+
+// refuseSession answers the errors of shared.Sessions.
+func refuseSession(w http.ResponseWriter, err error) {
+	switch err {
+	case shared.ErrSessionsFull:
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case shared.ErrNotOwner:
+		http.Error(w, err.Error(), http.StatusForbidden)
+	default:
+		http.Error(w, err.Error(), http.StatusNotFound)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, raw []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw)
+}

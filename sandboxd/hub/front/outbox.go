@@ -1,0 +1,185 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// What may wait for one client. A stream that is full ends: dropping single
+// messages would leave the client with a conversation that has holes.
+const (
+	maxWaiting      = 1000
+	maxWaitingBytes = 20 << 20
+)
+
+// outbox is the queue of one stream towards a client.
+type outbox struct {
+	mu     sync.Mutex
+	list   [][]byte
+	bytes  int
+	final  bool // the last message is in, or was taken out
+	full   bool
+	failed error // why the request could not be served at all
+	ready  chan struct{}
+	reader context.CancelFunc
+}
+
+func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
+
+// Deliver implements link.Sink.
+func (b *outbox) Deliver(raw []byte, final bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.final || b.full {
+		return
+	}
+	if raw != nil {
+		b.bytes += len(raw)
+		b.list = append(b.list, raw)
+	}
+	b.final = final
+	if len(b.list) > maxWaiting || b.bytes > maxWaitingBytes {
+		b.full, b.list = true, nil
+	}
+	b.signal()
+}
+
+func (b *outbox) signal() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// fail ends a request that was never passed on.
+func (b *outbox) fail(id []byte, err error) {
+	b.mu.Lock()
+	b.failed = err
+	b.mu.Unlock()
+	b.Deliver(unavailable(id, err), true)
+}
+
+// next waits for a message. ok is false at the end of the stream.
+func (b *outbox) next(done ...<-chan struct{}) (raw []byte, last, ok bool) {
+	for {
+		b.mu.Lock()
+		if b.full {
+			b.mu.Unlock()
+			return nil, true, false
+		}
+		if len(b.list) > 0 {
+			raw = b.list[0]
+			b.list, b.bytes = b.list[1:], b.bytes-len(raw)
+			last = b.final && len(b.list) == 0
+			b.mu.Unlock()
+			return raw, last, true
+		}
+		final := b.final
+		b.mu.Unlock()
+		if final {
+			return nil, true, false
+		}
+		select {
+		case <-b.ready:
+		case <-done[0]:
+			return nil, true, false
+		case <-done[len(done)-1]:
+			return nil, true, false
+		}
+	}
+}
+
+// serve answers one request: as an event stream, unless the client takes only
+// JSON or the answer needs a status of its own. It reports whether the target could not serve it.
+func (b *outbox) serve(w http.ResponseWriter, r *http.Request, status func([]byte) int) (failed bool) {
+	events(w)
+	settle := func() bool { return false }
+	if s := shared.StreamFrom(r.Context()); s != nil {
+		settle = s.Await()
+	}
+	raw, last, ok := b.next(r.Context().Done())
+	started := settle()
+	b.mu.Lock()
+	err := b.failed
+	b.mu.Unlock()
+	switch {
+	case !ok && !started:
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
+		return false
+	case ok && last && !started && err != nil:
+		Refuse(w, idOf(raw), err)
+		return true
+	case ok && last && !started && (status(raw) != http.StatusOK || !acceptsEvents(r)):
+		writeJSON(w, status(raw), raw)
+		return false
+	}
+	for ; ok; raw, last, ok = b.next(r.Context().Done()) {
+		if emit(w, "message", raw) != nil || last {
+			break
+		}
+	}
+	return err != nil
+}
+
+func acceptsEvents(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
+}
+
+func idOf(raw []byte) []byte {
+	m, err := rpc.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	return m.ID()
+}
+
+// drain writes to a stream until the client leaves, the session ends or a newer
+// reader takes over.
+func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
+	ctx, cancel := context.WithCancel(client)
+	defer cancel()
+	b.mu.Lock()
+	if b.reader != nil {
+		b.reader()
+	}
+	b.reader = cancel
+	b.mu.Unlock()
+	for {
+		raw, _, ok := b.next(ctx.Done(), session.Done())
+		if ok && ctx.Err() != nil {
+			b.putBack(raw) // for the reader that took over
+		}
+		if !ok || ctx.Err() != nil || emit(w, "message", raw) != nil {
+			return
+		}
+	}
+}
+
+func (b *outbox) putBack(raw []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list, b.bytes = append([][]byte{raw}, b.list...), b.bytes+len(raw)
+	b.signal()
+}
+
+func events(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache, no-transform")
+}
+
+// emit writes one event in one write, so that no comment comes between.
+func emit(w http.ResponseWriter, name string, data []byte) error {
+	buf := make([]byte, 0, len(data)+32)
+	buf = append(append(append(buf, "event: "+name+"\ndata: "...), data...), "\n\n"...)
+	if _, err := w.Write(buf); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}

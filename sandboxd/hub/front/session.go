@@ -1,0 +1,166 @@
+package front
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// inboxSize is how many messages of one client may wait for their turn.
+const inboxSize = 100
+
+// session is one client's session, over either transport.
+type session struct {
+	id, path string
+	front    *Front
+	place    *shared.Session
+	target   Session
+	inbox    chan *job
+	general  *outbox
+	ctx      context.Context
+	cancel   context.CancelFunc
+}
+
+// open starts a session for the request's principal, or answers why not. The
+// caller must Leave its place.
+func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Target) *session {
+	identity, _ := shared.IdentityFrom(r.Context())
+	place, err := f.sessions.Reserve(identity.Principal)
+	if err != nil {
+		refuseSession(w, err)
+		return nil
+	}
+	s := &session{id: rand.Text(), path: path, front: f, place: place, inbox: make(chan *job, inboxSize), general: newOutbox()}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
+	s.target = t.Open(func(m *rpc.Message, near link.Sink) {
+		// What a running call is about goes where its answer will go.
+		if near != nil && (m.IsRequest() || m.Method == "notifications/message") {
+			near.Deliver(m.Raw, false)
+			return
+		}
+		s.general.Deliver(m.Raw, false)
+	})
+	f.live.Store(s.id, s)
+	place.Bind(s.id, s.close)
+	go s.work()
+	f.log.Info("session opened", "path", path, "principal", identity.Principal)
+	return s
+}
+
+// enter finds a session of the same path and principal, or answers why not.
+// The caller must Leave its place.
+func (f *Front) enter(w http.ResponseWriter, r *http.Request, path, id string) *session {
+	identity, _ := shared.IdentityFrom(r.Context())
+	place, err := f.sessions.Enter(id, identity.Principal)
+	if err != nil {
+		refuseSession(w, err)
+		return nil
+	}
+	found, ok := f.live.Load(id)
+	if !ok || found.(*session).path != path {
+		place.Leave()
+		refuseSession(w, shared.ErrNoSession)
+		return nil
+	}
+	return found.(*session)
+}
+
+// end takes the session out of the table and closes it.
+func (s *session) end() {
+	s.place.End()
+	s.close()
+}
+
+// close ends the session: its streams, and what runs for it.
+func (s *session) close() {
+	s.cancel()
+	s.front.live.Delete(s.id)
+}
+
+// CloseServer ends the sessions at the paths below prefix, whose target is gone.
+func (f *Front) CloseServer(prefix string) {
+	f.live.Range(func(_, v any) bool {
+		if s := v.(*session); strings.HasPrefix(s.path, prefix) {
+			s.end()
+		}
+		return true
+	})
+}
+
+// submit queues a message in the order of its coming.
+func (s *session) submit(ctx context.Context, j *job) bool {
+	select {
+	case s.inbox <- j:
+		return s.ctx.Err() == nil
+	case <-s.ctx.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// work hands the messages to the target one by one.
+func (s *session) work() {
+	for {
+		select {
+		case j := <-s.inbox:
+			j.run(s.ctx, s.target.Handle)
+		case <-s.ctx.Done():
+			s.target.Close()
+			return
+		}
+	}
+}
+
+// job is one message on its way to the target.
+type job struct {
+	req server.Request
+	box *outbox
+
+	mu     sync.Mutex
+	cancel server.Cancel
+	left   bool
+}
+
+func (j *job) run(ctx context.Context, handle func(context.Context, server.Request) (server.Cancel, error)) {
+	cancel, err := handle(ctx, j.req)
+	if err != nil {
+		if j.req.Message.IsRequest() {
+			j.box.fail(j.req.Message.ID(), err)
+		}
+		return
+	}
+	j.mu.Lock()
+	j.cancel = cancel
+	left := j.left
+	j.mu.Unlock()
+	if left && cancel != nil {
+		cancel()
+	}
+}
+
+// leave cancels the call; after its end that is nothing.
+func (j *job) leave() {
+	j.mu.Lock()
+	j.left = true
+	cancel := j.cancel
+	j.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// always delivers on a stream that does not end with one call.
+type always struct{ box *outbox }
+
+func (a always) Deliver(raw []byte, _ bool) {
+	if raw != nil {
+		a.box.Deliver(raw, false)
+	}
+}
