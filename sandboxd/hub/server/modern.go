@@ -24,6 +24,7 @@ type binding struct {
 // HeaderError is a request whose headers disagree with its body.
 type HeaderError struct{ Text string }
 
+// Error implements error.
 func (e *HeaderError) Error() string { return e.Text }
 
 // CheckStateless answers a message of 2026-07-28 whose headers disagree with

@@ -58,6 +58,7 @@ type StateError struct {
 	RetryAfter            time.Duration // 0: waiting alone does not help
 }
 
+// Error implements error.
 func (e *StateError) Error() string {
 	return fmt.Sprintf("server %s is %s: %s", e.Server, e.State, e.Reason)
 }

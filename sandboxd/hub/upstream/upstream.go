@@ -31,6 +31,7 @@ var (
 // Wait is a refusal that passes by itself within seconds.
 type Wait struct{ Reason string }
 
+// Error implements error.
 func (w *Wait) Error() string { return w.Reason }
 
 // Outgoing is one message to a server. Header are the MCP headers of
