@@ -97,7 +97,9 @@ func (p *Process) steps(d *descriptors, c Command) (string, error) {
 		case "limit " + r.name:
 			add("limit=%d:%d", limitNumber[r.name], r.bits)
 		case "flag no_new_privs":
-			add("%s", r.name)
+			add("no_new_privs")
+		case "nice " + r.name:
+			add("nice=%s", r.name)
 		}
 	}
 	if j.cfg.Mode == Full {

@@ -38,14 +38,16 @@ func TestEachRuleIsMissed(t *testing.T) {
 }
 
 // redundant rules make no difference here: paths that are missing or lie
-// beneath another granted path, as /bin does where it is a link, calls that this
-// kernel does not have, and in a container the grants of directories, which the
+// beneath another granted path, as /bin does where it is a link, calls that are
+// refused here anyway, and in a container the grants of directories, which the
 // self-test could list anyway: the developer's tools would miss those.
 func redundant(cfg jail.Config, rule string) bool {
 	kind, name, _ := strings.Cut(rule, " ")
 	switch kind {
 	case "call":
-		return jail.Unknown(rule)
+		return cfg.Redundant(rule)
+	case "flag":
+		return contained && name == "no_new_privs" // the engine set it
 	case "read", "write", "device":
 		path, err := filepath.EvalSymlinks(name)
 		info, _ := os.Stat(name)

@@ -23,6 +23,7 @@ const minABI = 6
 //	call       system call that seccomp refuses: always with ENOSYS, or with
 //	           EPERM depending on an argument
 //	limit      resource limit
+//	nice       priority, so that this server gets its turn beside a fork bomb
 //	flag       flag of the process
 type rule struct {
 	kind, name string
@@ -101,7 +102,7 @@ func (c Config) rules() []rule {
 	rs = append(rs, c.grants()...)
 	rs = append(rs, c.calls()...)
 	rs = append(rs, limits...)
-	rs = append(rs, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
+	rs = append(rs, rule{kind: "nice", name: "10"}, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
 	return slices.DeleteFunc(rs, func(r rule) bool { return r.String() == omit })
 }
 

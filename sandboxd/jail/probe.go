@@ -223,6 +223,13 @@ func (p place) limitAttempts() []attempt {
 			}
 			return nil
 		}, nil},
+		{"nice", func() error {
+			v, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the call gives 20 - nice
+			if v > 10 {
+				return fmt.Errorf("%d, %v", 20-v, err)
+			}
+			return nil
+		}, nil},
 		{"fork beyond the limit", func() error {
 			if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
 				return err

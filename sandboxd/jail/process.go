@@ -85,6 +85,9 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	if status.Signaled() {
 		p.result.Signal = unix.SignalName(status.Signal())
 	}
+	if p.result.Signal != "SIGKILL" { // it ended by itself, just before
+		p.result.TimedOut, p.result.Canceled = false, false
+	}
 }
 
 func (p *Process) begin(c Command) error {

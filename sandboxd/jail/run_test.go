@@ -13,7 +13,10 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/jail/jailtest"
 )
 
-func TestMain(m *testing.M) { jailtest.Main(m) }
+func TestMain(m *testing.M) {
+	actAsChild()
+	jailtest.Main(m)
+}
 
 // long is how long a test waits for what must come: the machine may be busy.
 const long = time.Minute
@@ -23,10 +26,15 @@ func newJail(t *testing.T, mode jail.Mode) (*jail.Jail, string) {
 	return newJailWith(t, jail.Config{Mode: mode, Network: jail.None})
 }
 
+// contained says that these tests run in a locked container, whose TMPDIR is
+// not among the paths that a container's commands may always write.
+var contained = os.Getenv("SALLYPORT_TEST_CONTAINER") != ""
+
 func newJailWith(t *testing.T, cfg jail.Config) (*jail.Jail, string) {
 	t.Helper()
+	cfg.InContainer = cfg.InContainer || contained
 	dir := t.TempDir()
-	cfg.Writable = []string{dir}
+	cfg.Writable = append([]string{dir}, cfg.Writable...)
 	j, err := jail.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -65,6 +65,9 @@ func enter(name, value string) error {
 	switch name {
 	case "chdir":
 		return unix.Fchdir(dirFD)
+	case "nice":
+		n, err := strconv.Atoi(value)
+		return errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, 0, n))
 	case "no_new_privs":
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	case "landlock":
