@@ -6,9 +6,12 @@ replace github.com/sallyport-dev/sallyport => ../
 
 require (
 	github.com/google/go-containerregistry v0.22.1
+	github.com/mitchellh/mapstructure v1.5.1-0.20231216201459-8508981c8b6c
 	github.com/moby/moby/api v1.57.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/sallyport-dev/sallyport v0.0.0-00010101000000-000000000000
+	github.com/traefik/yaegi v0.16.1
+	gopkg.in/yaml.v3 v3.0.1
 )
 
 require (
@@ -23,7 +26,7 @@ require (
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
-	golang.org/x/oauth2 v0.36.0 // indirect
+	golang.org/x/oauth2 v0.38.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
@@ -31,4 +34,7 @@ require (
 	honnef.co/go/tools v0.8.2 // indirect
 )
 
-tool honnef.co/go/tools/cmd/staticcheck
+tool (
+	github.com/traefik/yaegi/cmd/yaegi
+	honnef.co/go/tools/cmd/staticcheck
+)
