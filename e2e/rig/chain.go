@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,19 +63,19 @@ func (f Files) Dynamic(t testing.TB) string {
 	if f.SandboxToken == "" {
 		_, f.SandboxToken = NewToken(t)
 	}
-	if f.HubAddr == "" {
-		f.HubAddr = "127.0.0.1:9" // discard: nobody listens
-	}
-	if f.SandboxAddr == "" {
-		f.SandboxAddr = "127.0.0.1:9"
-	}
 	data, err := os.ReadFile(filepath.Join(Root(t), "traefik-dynamic.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return f.Replace(string(data))
+}
+
+// Replace puts these places into a dynamic configuration that names the fixed
+// ones. An address that is not given is port 9 (discard), where nobody listens.
+func (f Files) Replace(yaml string) string {
 	return strings.NewReplacer(
-		"127.0.0.1:18080", f.SandboxAddr, "127.0.0.1:18081", f.HubAddr,
+		"127.0.0.1:18080", cmp.Or(f.SandboxAddr, "127.0.0.1:9"), "127.0.0.1:18081", cmp.Or(f.HubAddr, "127.0.0.1:9"),
 		"/run/secrets/edge", f.EdgeDir,
 		"/run/secrets/sandbox-token", f.SandboxToken, "/run/secrets/hub-token", f.HubToken,
-	).Replace(string(data))
+	).Replace(yaml)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -165,4 +166,15 @@ func Binary(t testing.TB, name string) string {
 		t.Fatalf("building %s: %v", name, err)
 	}
 	return bin
+}
+
+// GoCache is the build cache of the user who runs the test, for commands that
+// are given an environment of their own.
+func GoCache(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
