@@ -35,10 +35,10 @@ func (l *link) attach(q *spec.Request) bool {
 	l.mu.Lock()
 	s.stream = true
 	l.mu.Unlock()
+	defer conn.Close()
+	defer exit.Close()
 	if l.reply(spec.Reply{OK: true}) {
 		l.pump(s, conn, out, exit)
-	} else {
-		conn.Close()
 	}
 	return false
 }
@@ -105,8 +105,6 @@ func (d *daemon) attach(ctx context.Context, id string) (*net.UnixConn, *bufio.R
 
 // pump copies until the server is gone, then says why and frees the claim.
 func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.ReadCloser) {
-	defer conn.Close()
-	defer exit.Close()
 	name := s.entry.Name
 	l.log.Info("started", "server", name, "container", s.id)
 	go func() {
@@ -138,7 +136,7 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 		end.Reason = string(cause)
 	} else if s.ctx.Err() != nil {
 		end.Reason = spec.EndStopped // the proxy itself ends
-	} else if err != nil {
+	} else if err != nil || end.ExitCode < 0 {
 		end.Reason = spec.EndLost
 	}
 	l.log.Info("ended", "server", name, "reason", end.Reason, "exitCode", end.ExitCode)

@@ -51,8 +51,12 @@ func TestHandshakeNamesServers(t *testing.T) {
 		len(p.Servers["s"]) != 64 || !strings.Contains(p.Broken["bad"], "weaken") {
 		t.Errorf("%+v", p)
 	}
-	if reply := b.dial().ask(`{"verb":"policy","version":2}`); reply.Code != spec.CodeVersion {
+	h := b.dial()
+	if reply := h.ask(`{"verb":"policy","version":2}`); reply.Code != spec.CodeVersion {
 		t.Errorf("another version: %+v", reply)
+	}
+	if _, err := h.in.ReadByte(); err != io.EOF {
+		t.Errorf("after another version the connection goes on: %v", err)
 	}
 }
 

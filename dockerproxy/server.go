@@ -146,7 +146,7 @@ func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
 	}
 }
 
-// answer one request; false ends the connection.
+// answer one request; false ends the connection, as a failed handshake does.
 func (l *link) answer(ctx context.Context, q *spec.Request) bool {
 	var err error
 	reply := spec.Reply{OK: true}
@@ -163,7 +163,7 @@ func (l *link) answer(ctx context.Context, q *spec.Request) bool {
 		reply.States, err = l.status(ctx)
 	}
 	if err != nil {
-		return l.refuse(q, err)
+		return l.refuse(q, err) && q.Verb != spec.VerbPolicy
 	}
 	return l.reply(reply)
 }

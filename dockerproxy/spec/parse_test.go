@@ -3,6 +3,7 @@ package spec_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -92,102 +93,23 @@ func TestClaudeCodeFiles(t *testing.T) {
 	}
 }
 
+// TestRefusedEntries: testdata/refused.tsv has an entry a line and what its
+// error must say; the published schema is held against the same file.
 func TestRefusedEntries(t *testing.T) {
-	docker := func(more string) string { return `{"type": "docker", "image": "` + pinned + `", ` + more + `}` }
-	for _, test := range []struct{ entry, mistake string }{
-		{`[]`, "entry: must be an object"},
-		{`{"type": "podman"}`, "type: must be docker, unix"},
-		{`{"type": 5}`, "type: must be docker, unix"},
-		{`{"type": "ws", "url": "wss://x"}`, "ws is not supported"},
-		{`{"url": "https://x/mcp"}`, `type: is missing: "http" or "sse"`},
-		{`{"type": "docker"}`, "image: is missing"},
-		{`{}`, "command: is missing"},
-		{`{"type": "docker", "Image": "x"}`, `it is spelled "image"`},
-		{`{"type": "docker", "image": "x", "image": "y"}`, "image: is there more than once"},
-		{`{"type": "docker", "image": "x y"}`, "not the name of an image"},
-		{`{"type": "docker", "image": "a/../b"}`, "not the name of an image"},
-		{`{"type": "docker", "image": "${IMAGE}"}`, "only env values may use ${VAR}"},
-		{docker(`"privileged": true`), "can only weaken the sandbox"},
-		{docker(`"capAdd": ["ALL"]`), "can only weaken the sandbox"},
-		{docker(`"runtime": "x"`), "can only weaken the sandbox"},
-		{docker(`"args": ["x"]`), `in "command"`},
-		{docker(`"command": "sh -c x"`), "command: must be an array of strings"},
-		{docker(`"command": ["${X}"]`), "command[0]: must be written out"},
-		{docker(`"pull": "always"`), `must be "never" or "missing"`},
-		{docker(`"secretsFrom": "../x"`), "secretsFrom: must be the name"},
-		{docker(`"network": "host"`), "network: must be none or"},
-		{docker(`"network": "container:db"`), "network: must be none or"},
-		{docker(`"ports": ["80:80"]`), `while "network" is none`},
-		{docker(`"network": "n", "ports": ["80"]`), "must be [ip:]hostPort"},
-		{docker(`"network": "n", "ports": ["80-90:80-90"]`), "must be [ip:]hostPort"},
-		{docker(`"network": "n", "ports": ["080:80"]`), "must be [ip:]hostPort"},
-		{docker(`"network": "n", "ports": ["host:80:80"]`), "is not an address"},
-		{docker(`"network": "n", "ports": ["80:80/icmp"]`), "must be [ip:]hostPort"},
-		{docker(`"memory": "1t"`), "memory: must be"},
-		{docker(`"memory": -1`), "memory: must be"},
-		{docker(`"memory": 0`), "memory: must be"},
-		{docker(`"memory": "99999999999g"`), "memory: must be"},
-		{docker(`"pidsLimit": -1`), "pidsLimit: must be"},
-		{docker(`"pidsLimit": 1.5`), "whole number"},
-		{docker(`"cpus": 0`), "cpus: must be"},
-		{docker(`"readOnly": "no"`), "readOnly: must be true or false"},
-		{docker(`"tmpfs": ["/tmp:suid"]`), "option suid is never allowed"},
-		{docker(`"tmpfs": ["/tmp:exec,dev"]`), "option dev is never allowed"},
-		{docker(`"tmpfs": ["/tmp:size=1m,mode=4777"]`), "is not an option"},
-		{docker(`"tmpfs": ["/tmp", "/tmp"]`), "more than once"},
-		{docker(`"tmpfs": ["tmp"]`), "absolute path"},
-		{docker(`"tmpfs": ["/proc/x"]`), "container's /proc"},
-		{docker(`"user": "root"`), "root is refused"},
-		{docker(`"user": "0"`), "root is refused"},
-		{docker(`"user": "000:5"`), "root is refused"},
-		{docker(`"user": "5:0"`), "root is refused"},
-		{docker(`"user": "5:root"`), "root is refused"},
-		{docker(`"user": "99999999999"`), "is not a user number"},
-		{docker(`"user": "99999999999999999999999"`), "is not a user number"},
-		{docker(`"user": "a b"`), "is not user or user:group"},
-		{docker(`"user": "5:"`), "is not user or user:group"},
-		{docker(`"env": {"A=B": "x"}`), "not a variable name"},
-		{docker(`"env": {"A": 1}`), "env.A: must be a string"},
-		{docker(`"env": {"A": "1", "A": "2"}`), "env.A: is there more than once"},
-		{docker(`"env": {"A": "${B"}`), "is not closed"},
-		{docker(`"env": {"A": "${1B}"}`), "is not ${NAME}"},
-		{docker(`"env": {"A": "${MCP_AUTH_TOKEN}"}`), "hub's own secret"},
-		{docker(`"volumes": ["/srv:/data:rw"]`), "only option is ro"},
-		{docker(`"volumes": ["/srv"]`), "must be source:/target"},
-		{docker(`"volumes": ["srv/x:/data"]`), "neither an absolute path nor"},
-		{docker(`"volumes": ["/srv:/"]`), "absolute path below /"},
-		{docker(`"volumes": ["/srv:/data/../etc"]`), "absolute path below /"},
-		{docker(`"volumes": ["/srv:/dev/x"]`), "container's /dev"},
-		{docker(`"volumes": ["/srv:/tmp"]`), "/tmp is mounted more than once"},
-		{docker(`"volumes": ["/srv/a:/x", "/srv/a/b:/y"]`), "is writable and contains /srv/a/b"},
-		{docker(`"idleMinutes": 0`), "idleMinutes: must be"},
-		{docker(`"url": "x"`), `"url": is not a known field`},
-		{`{"type": "unix"}`, "socket: is missing"},
-		{`{"type": "unix", "socket": "x.sock"}`, "absolute path"},
-		{`{"type": "unix", "socket": "/run/proxy/docker.sock"}`, "Docker or proxy socket"},
-		{`{"type": "unix", "socket": "/run/${X}"}`, "must be written out"},
-		{`{"type": "tcp", "host": "h"}`, "port: is missing"},
-		{`{"type": "tcp", "port": 5}`, "host: is missing"},
-		{`{"type": "tcp", "host": "h:5", "port": 5}`, "without a port"},
-		{`{"type": "tcp", "host": "h", "port": 70000}`, "port: must be"},
-		{`{"command": ["x"]}`, "command: must be a string"},
-		{`{"command": "x", "cwd": "/"}`, "private working directory"},
-		{`{"command": "x", "args": "y"}`, "args: must be an array"},
-		{`{"command": "x", "args": ["${"]}`, "args[0]: ${ is not closed"},
-		{`{"type": "http", "url": "ftp://x"}`, "url: must be an address"},
-		{`{"type": "http", "url": "https://u:p@x/"}`, "name or password"},
-		{`{"type": "http", "url": "https://x/#f"}`, "fragment"},
-		{`{"type": "http", "url": "https://x", "headers": {"Host": "y"}}`, "set by the hub itself"},
-		{`{"type": "http", "url": "https://x", "headers": {"a b": "y"}}`, "not a header name"},
-		{`{"type": "http", "url": "https://x", "headers": {"a": "y\nz: 1"}}`, "one line"},
-		{`{"type": "http", "url": "https://x", "headersHelper": "x"}`, "would run a command"},
-		{`{"type": "sse", "url": "https://x", "oauth": {}}`, "nobody is there to log in"},
-	} {
-		e, err := one(t, test.entry)
+	data, err := os.ReadFile("testdata/refused.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		entry, mistake, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if !found {
+			t.Fatalf("not entry, tab, mistake: %s", line)
+		}
+		e, err := one(t, entry)
 		if err == nil || e != nil {
-			t.Errorf("%s\nis accepted", test.entry)
-		} else if !strings.Contains(err.Error(), test.mistake) {
-			t.Errorf("%s\nsays  %v\nwant  %s", test.entry, err, test.mistake)
+			t.Errorf("%s\nis accepted", entry)
+		} else if !strings.Contains(err.Error(), mistake) {
+			t.Errorf("%s\nsays  %v\nwant  %s", entry, err, mistake)
 		}
 	}
 }

@@ -110,10 +110,11 @@ func (b *bench) config(servers string) {
 	b.write("mcp.json", `{"mcpServers": {`+strings.ReplaceAll(servers, "IMAGE", b.image)+`}}`)
 }
 
-func (b *bench) start() {
+func (b *bench) start(more ...string) {
 	b.t.Helper()
 	cmd := exec.Command(rig.Binary(b.t, "dockerproxy"))
 	cmd.Env = []string{"CONFIG_PATH=" + b.dir + "/mcp.json", "SANDBOX_SECRETS_DIR=" + b.dir, "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance}
+	cmd.Env = append(cmd.Env, more...)
 	b.process = rig.Start(b.t, cmd)
 	rig.Until(b.t, "the proxy listens", func() bool {
 		c, err := net.Dial("unix", b.socket)
@@ -144,6 +145,16 @@ type link struct {
 
 func (b *bench) dial() *link {
 	b.t.Helper()
+	l, reply := b.greet()
+	if !reply.OK {
+		b.t.Fatalf("handshake: %+v", reply)
+	}
+	return l
+}
+
+// greet connects and says hello.
+func (b *bench) greet() (*link, spec.Reply) {
+	b.t.Helper()
 	c, err := net.Dial("unix", b.socket)
 	if err != nil {
 		b.t.Fatal(err)
@@ -151,10 +162,7 @@ func (b *bench) dial() *link {
 	b.t.Cleanup(func() { c.Close() })
 	c.SetReadDeadline(time.Now().Add(2 * rig.Deadline))
 	l := &link{b, c.(*net.UnixConn), bufio.NewReader(c)}
-	if reply := l.ask(spec.Request{Verb: spec.VerbPolicy, Version: spec.Version}); !reply.OK {
-		b.t.Fatalf("handshake: %+v", reply)
-	}
-	return l
+	return l, l.ask(spec.Request{Verb: spec.VerbPolicy, Version: spec.Version})
 }
 
 func (l *link) ask(q spec.Request) (reply spec.Reply) {
