@@ -105,7 +105,10 @@ func (b *box) dead(name string) {
 }
 
 func TestNoticesAreInEveryResult(t *testing.T) {
-	b := newBox(t)
+	j, err := jail.New(jail.Config{Mode: jail.Group, Network: jail.None, Writable: []string{os.TempDir()}})
+	must(t, err)
+	defer j.Close()
+	b := newBoxIn(t, j)
 	want := fmt.Sprint(b.jail.Notices())
 	if len(b.jail.Notices()) == 0 {
 		t.Fatal("the downgraded jail has no notice")
@@ -116,6 +119,11 @@ func TestNoticesAreInEveryResult(t *testing.T) {
 		if b.call(name, in, &out); fmt.Sprint(out.Notices) != want {
 			t.Errorf("%s: %v", name, out.Notices)
 		}
+	}
+	full := newBox(t)
+	var quiet struct{ Notices []string }
+	if full.call("run_command", args{"command": "true"}, &quiet); quiet.Notices != nil {
+		t.Errorf("the full jail: %v", quiet.Notices)
 	}
 	if words := b.refused("read_file", args{"path": "missing"}); !strings.Contains(words, b.jail.Notices()[0]) {
 		t.Errorf("an error: %s", words)

@@ -156,8 +156,9 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 	must(t, err)
 	defer socket.Close()
 	cases := map[string]string{"fifo": "a named pipe", "socket": "a socket"}
+	before := threads(t)
 	for name, want := range cases {
-		for i := range 50 { // each naive open of a FIFO would hold a thread
+		for i := range 200 { // each naive open of a FIFO would hold a thread
 			words := b.refused("read_file", args{"path": name})
 			words += b.refused("write_file", args{"path": name, "content": fmt.Sprint(i)})
 			words += b.refused("write_file", args{"path": name, "content": "x", "append": true})
@@ -170,6 +171,16 @@ func TestSpecialFilesAreRefusedAtOnce(t *testing.T) {
 		}
 		b.refused("write_file", args{"path": name + "/x", "content": "x"})
 	}
+	if n := threads(t); n > before+50 {
+		t.Errorf("%d threads became %d", before, n)
+	}
+}
+
+func threads(t *testing.T) int {
+	t.Helper()
+	tasks, err := os.ReadDir("/proc/self/task")
+	must(t, err)
+	return len(tasks)
 }
 
 func TestDeviceIsRefused(t *testing.T) {

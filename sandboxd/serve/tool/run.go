@@ -170,6 +170,9 @@ func stateOf(c *command.Command, out *common) state {
 	if r.OutputHeld {
 		out.note("Something still held the output open after the command's end; the output may be incomplete.")
 	}
+	if r.Unkillable {
+		out.note("Something that was killed hangs in the kernel and is not gone yet.")
+	}
 	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled, DurationMS: r.Duration.Milliseconds()}
 }
 

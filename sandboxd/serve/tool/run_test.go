@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -77,15 +78,16 @@ func TestFailedCommandsAreErrors(t *testing.T) {
 
 func TestTimeouts(t *testing.T) {
 	b := newBox(t)
-	got, res := b.run(args{"command": "echo begun; sleep 100 & sleep 100", "timeout_seconds": 1})
-	if !res.IsError || !got.TimedOut || got.ExitCode == 0 || got.Stdout != "begun\n" || got.DurationMS < 1000 || got.DurationMS > 60_000 {
+	got, res := b.run(args{"command": "echo begun; sleep 100 & sleep 100", "timeout_seconds": 4})
+	if !res.IsError || !got.TimedOut || got.ExitCode == 0 || got.Stdout != "begun\n" || got.DurationMS < 4000 || got.DurationMS > 60_000 {
 		t.Errorf("%+v", got)
 	}
 	if words := strings.Join(got.Notices, " "); !strings.Contains(words, "ran out of time") {
 		t.Errorf("notices %s", words)
 	}
 	for _, seconds := range []int{1, 30, 120} {
-		if got, _ := b.run(args{"command": "true", "timeout_seconds": seconds}); got.ExitCode != 0 {
+		got, _ := b.run(args{"command": "true", "timeout_seconds": seconds})
+		if got.ExitCode != 0 && !(seconds == 1 && got.TimedOut) { // a busy machine
 			t.Errorf("%d s: %+v", seconds, got)
 		}
 	}
@@ -216,6 +218,21 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 	if got := b.sh("head -c 262144 /dev/zero | tr '\\0' a"); len(got.Stdout) != limit || got.StdoutTruncated {
 		t.Errorf("exactly the limit: %d bytes, truncated %t", len(got.Stdout), got.StdoutTruncated)
+	}
+}
+
+// A flood does not grow the server, however much it is.
+func TestFloodIsNotKept(t *testing.T) {
+	b := newBox(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, _ := b.run(args{"command": "head -c 200000000 /dev/zero", "timeout_seconds": 120})
+	runtime.ReadMemStats(&after)
+	if !got.StdoutTruncated {
+		t.Errorf("%+v", got.Notices)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
+		t.Errorf("200 MB of output took %d MiB of allocations", grown>>20)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,14 +30,19 @@ type box struct {
 	dir     string // the workspace
 	outside string // a directory beside it
 	set     *tool.Set
-	jail    *jail.Jail
+	jail    *jail.Jail // the full one unless set before open
 	client  *mcp.ClientSession
 }
 
 func newBox(t testing.TB, change ...func(*tool.Config)) *box {
 	t.Helper()
+	return newBoxIn(t, nil, change...)
+}
+
+func newBoxIn(t testing.TB, j *jail.Jail, change ...func(*tool.Config)) *box {
+	t.Helper()
 	base := t.TempDir()
-	b := &box{t: t, dir: filepath.Join(base, "work"), outside: filepath.Join(base, "work-evil")}
+	b := &box{t: t, jail: j, dir: filepath.Join(base, "work"), outside: filepath.Join(base, "work-evil")}
 	private := filepath.Join(base, "private")
 	for _, dir := range []string{b.dir, b.outside, private} {
 		must(t, os.Mkdir(dir, 0o755))
@@ -46,15 +52,22 @@ func newBox(t testing.TB, change ...func(*tool.Config)) *box {
 	return b
 }
 
+// fullJail holds the commands of all boxes: building one walks into each of
+// its walls, which takes its time.
+var fullJail = sync.OnceValues(func() (*jail.Jail, error) {
+	return jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{os.TempDir()}})
+})
+
 // open builds the tools over b.dir and connects a client to them.
 func (b *box) open(private string, change ...func(*tool.Config)) {
 	b.t.Helper()
 	root, err := os.OpenRoot(b.dir)
 	must(b.t, err)
-	j, err := jail.New(jail.Config{Mode: jail.Group, Network: jail.None, Writable: []string{b.dir, private}})
-	must(b.t, err)
-	b.jail = j
-	cfg := tool.Config{Root: root, Jail: j, Workspace: b.dir, Private: private, Network: jail.None, Enabled: tool.All}
+	if b.jail == nil {
+		b.jail, err = fullJail()
+		must(b.t, err)
+	}
+	cfg := tool.Config{Root: root, Jail: b.jail, Workspace: b.dir, Private: private, Network: jail.None, Enabled: tool.All}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -64,7 +77,6 @@ func (b *box) open(private string, change ...func(*tool.Config)) {
 	b.t.Cleanup(func() {
 		b.client.Close()
 		must(b.t, b.set.Close())
-		must(b.t, j.Close())
 		root.Close()
 	})
 }
