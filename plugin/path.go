@@ -28,7 +28,7 @@ func plainPath(path, escaped string) bool {
 	return !strings.Contains(lower, "%2f") && !strings.Contains(lower, "%2e")
 }
 
-const badInPath = "\\;%\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b\x7f"
+const badInPath = "\\;?#%\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b\x7f"
 
 // hasDotSegment finds . and .. as segments, also with parameters behind (..;x),
 // which servlet containers resolve.
