@@ -60,6 +60,25 @@ func TestHandshakeNamesServers(t *testing.T) {
 	}
 }
 
+// TestLongPolicy: a hub reads lines of a limited length.
+func TestLongPolicy(t *testing.T) {
+	config := strings.Builder{}
+	for i := range 300 {
+		fmt.Fprintf(&config, `"bad%d": {"type": "docker", "image": "img", "volumes": ["/etc/%s:/x"]}, `, i, strings.Repeat("x", 200))
+	}
+	b := start(t, `{"mcpServers": {`+config.String()+`"good": {"type": "docker", "image": "img"}}}`)
+	h := b.dial()
+	fmt.Fprintf(h.conn, "%s\n", `{"verb":"policy","version":1}`)
+	line, err := h.in.ReadBytes('\n')
+	if err != nil || len(line) > spec.MaxLine || !strings.Contains(string(line), `"ok":true`) {
+		t.Errorf("%d bytes, %v", len(line), err)
+	}
+	h.must(b.ensureLine("good", nil))
+	if reply := b.greet().ask(b.ensureLine("good", nil)[:10] + strings.Repeat("x", 60000)); len(reply.Error) > 4100 {
+		t.Errorf("an error of %d bytes", len(reply.Error))
+	}
+}
+
 // TestDenied: nothing of this may reach the daemon.
 func TestDenied(t *testing.T) {
 	b := start(t, goodConfig)

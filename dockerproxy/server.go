@@ -199,8 +199,15 @@ func (l *link) deny(q *spec.Request, err error, more ...any) {
 	l.reply(spec.Reply{Code: spec.CodeDenied, Error: err.Error()})
 }
 
+// reply writes one line within spec.MaxLine: a hub refuses a longer one, so
+// what is only there to be read makes way for what must be understood.
 func (l *link) reply(r spec.Reply) bool {
+	r.Error = fmt.Sprintf("%.4000s", r.Error)
 	line, err := json.Marshal(r)
+	if r.Policy != nil && len(line) >= spec.MaxLine {
+		r.Policy.Servers, r.Policy.Broken = nil, nil
+		line, err = json.Marshal(r)
+	}
 	if err != nil {
 		return false
 	}

@@ -57,8 +57,9 @@ type Policy struct {
 	Version    int    `json:"version"`
 	Instance   string `json:"instance"`
 	APIVersion string `json:"apiVersion"` // of Docker, pinned by the proxy
-	// Servers maps docker entries to their hashes.
-	Servers map[string]string `json:"servers"`
+	// Servers maps docker entries to their hashes. It and Broken are absent
+	// where they would not fit into MaxLine.
+	Servers map[string]string `json:"servers,omitempty"`
 	// Broken maps entries that the proxy refuses to the reason.
 	Broken map[string]string `json:"broken,omitempty"`
 }

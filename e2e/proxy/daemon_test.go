@@ -29,6 +29,8 @@ func (e *engine) start() {
 	}
 	cmd := exec.Command(rig.NeedCommand(e.t, "dockerd"), "--host", "unix://"+e.socket(), "--data-root", e.dir+"/data", "--exec-root", e.dir+"/exec",
 		"--pidfile", e.dir+"/docker.pid", "--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs")
+	// A network namespace of its own: with --bridge none it takes docker0 away.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	e.process = rig.Start(e.t, cmd)
 	rig.Until(e.t, "the second daemon answers", func() bool { return e.docker("version") == nil }, e.process)
 }
