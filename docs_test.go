@@ -41,7 +41,7 @@ func TestLinksResolve(t *testing.T) {
 
 // anchors are the names that GitHub gives to a page's headings.
 func anchors(text string) map[string]bool {
-	drop := regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	names := map[string]bool{}
 	for _, line := range strings.Split(withoutCode(text), "\n") {
 		if title := strings.TrimLeft(line, "#"); title != line {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,37 +25,46 @@ func goTest(dir string, args ...string) count {
 	return testResults(cmd)
 }
 
-// goTestAs builds the tests of the packages as root and runs them as another
-// user, in the package's folder, which that user must be able to read.
+// goTestAs builds the tests of the packages here and runs them as another user.
 func goTestAs(root, uid, pattern string) (sum count) {
-	out, err := exec.Command("go", "list", "-C", root, "-f", "{{if .TestGoFiles}}{{.Dir}}{{else if .XTestGoFiles}}{{.Dir}}{{end}}", pattern).Output()
+	out, err := exec.Command("go", "list", "-C", root, "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", pattern).Output()
 	if err != nil {
 		fmt.Println("go list:", err)
 		return count{failed: 1}
 	}
 	for folder := range strings.FieldsSeq(string(out)) {
-		sum.add(packageAs(uid, folder))
+		n, err := packageAs(uid, folder)
+		if err != nil {
+			fmt.Println(err)
+			n.failed++
+		}
+		sum.add(n)
 	}
 	return sum
 }
 
-func packageAs(uid, folder string) count {
-	tmp, err := os.MkdirTemp("", "sallyport-test-")
+// packageAs runs one package's tests in a copy of its folder: the user may be
+// unable to reach the checkout.
+func packageAs(uid, folder string) (count, error) {
+	home, err := os.MkdirTemp("", "sallyport-test-")
 	if err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+		return count{}, err
 	}
-	defer os.RemoveAll(tmp)
-	os.Chmod(tmp, 0o755)
-	bin := filepath.Join(tmp, "package.test")
-	if err := quiet(folder, "go", "test", "-c", "-o", bin, "."); err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+	defer os.RemoveAll(home)
+	dir, bin := filepath.Join(home, filepath.Base(folder)), filepath.Join(home, "package.test")
+	err = errors.Join(
+		quiet(folder, "go", "test", "-c", "-o", bin, "."),
+		quiet("", "cp", "-r", folder, dir),
+		quiet("", "chown", "-R", uid+":"+uid, home),
+	)
+	if err != nil {
+		return count{}, err
 	}
-	cmd := exec.Command("setpriv", "--reuid="+uid, "--regid="+uid, "--clear-groups", "--inh-caps=-all", "--no-new-privs",
-		"env", "HOME="+tmp, "go", "tool", "test2json", "-t", "-p", folder, bin, "-test.v=test2json", "-test.timeout=20m")
-	cmd.Dir = tmp
-	return testResults(cmd)
+	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", folder+" as "+uid,
+		"setpriv", "--reuid="+uid, "--regid="+uid, "--clear-groups", "--inh-caps=-all",
+		"env", "HOME="+home, bin, "-test.v=test2json", "-test.timeout=20m")
+	cmd.Dir = dir
+	return testResults(cmd), nil
 }
 
 // testResults runs a command that writes test events, prints the output of what
