@@ -33,7 +33,9 @@ func (b *bench) dial(transport, name string, h http.Header) client {
 		c.header = http.Header{}
 	}
 	b.t.Cleanup(cancel)
-	c.path = "/servers/" + name + "/mcp"
+	if c.path = "/servers/" + name + "/mcp"; name == "" {
+		c.path = "/hub/mcp"
+	}
 	switch transport {
 	case "sse":
 		c.openSSE()
@@ -201,4 +203,15 @@ func (c *session) next() string {
 	}
 }
 
-func (c *session) close() { c.stop() }
+// close ends the session as each transport does.
+func (c *session) close() {
+	c.mu.Lock()
+	id := c.header.Get("Mcp-Session-Id")
+	c.mu.Unlock()
+	if id != "" {
+		if resp, err := http.DefaultClient.Do(c.request("DELETE", c.path, "")); err == nil {
+			resp.Body.Close()
+		}
+	}
+	c.stop()
+}

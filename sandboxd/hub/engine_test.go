@@ -17,7 +17,7 @@ func everywhere(t *testing.T, transports []string, run func(t *testing.T, b *ben
 				entry, change := "", func(*hub.Settings) {}
 				switch kind {
 				case "stdio":
-					entry = stdio(t, "")
+					entry = stdio("")
 				case "docker":
 					_, socket := proxy(t)
 					entry, change = docker, func(s *hub.Settings) { s.ProxySocket = socket }

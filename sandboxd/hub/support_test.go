@@ -20,21 +20,25 @@ import (
 	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/jail/jailtest"
 )
 
+// self is this test binary, open since before root was given up.
+var self *os.File
+
 func TestMain(m *testing.M) {
-	jail.StubMain()
 	if len(os.Args) == 3 && os.Args[1] == "fake" {
 		fakeMain(os.Args[2])
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	self, _ = os.Open("/proc/self/exe")
+	jailtest.Main(m)
 }
 
 const token = "0123456789abcdef0123456789abcdef"
 
 // patience bounds every wait for an event; it is no measure of anything.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // bench is a hub under test with its configuration and its log.
 type bench struct {
@@ -51,7 +55,7 @@ func start(t *testing.T, entries map[string]string, change func(*hub.Settings)) 
 	t.Helper()
 	b := &bench{t: t, config: filepath.Join(t.TempDir(), "mcp.json"), state: t.TempDir(), log: &buffer{}}
 	b.write(entries)
-	set := hub.Settings{ServersFile: b.config, StateDir: b.state, MaxSessions: 256, IdleMinutes: 60, CallTimeout: patience, Jail: jail.Group}
+	set := hub.Settings{ServersFile: b.config, StateDir: b.state, MaxSessions: 256, IdleMinutes: 60, CallTimeout: patience, Jail: jail.Full}
 	set.BasePath, set.Token, set.Hosts = "/mcp-hub", token, []string{"127.0.0.1"}
 	if change != nil {
 		change(&set)
@@ -70,6 +74,9 @@ func (b *bench) write(entries map[string]string) {
 	b.t.Helper()
 	raw := map[string]json.RawMessage{}
 	for name, entry := range entries {
+		if strings.Contains(entry, "@fake") {
+			entry = strings.Replace(entry, "@fake", b.install(name), 1)
+		}
 		raw[name] = json.RawMessage(entry)
 	}
 	data, err := json.Marshal(map[string]any{"mcpServers": raw})
@@ -81,15 +88,32 @@ func (b *bench) write(entries map[string]string) {
 	}
 }
 
-// stdio is an entry that starts this test binary as a fake server. The binary
-// is put where a jailed process may execute it.
-func stdio(t *testing.T, mode string) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+// stdio is an entry that starts this test binary as a fake server; start puts
+// it where a jailed process may execute it.
+func stdio(mode string) string {
+	return fmt.Sprintf(`{"type":"stdio","command":"@fake","args":["fake",%q],"env":{"FAKE":"yes"}}`, mode)
+}
+
+// install copies the test binary into a server's private directory.
+func (b *bench) install(name string) string {
+	b.t.Helper()
+	dir := filepath.Join(b.state, "stdio", name)
+	file := filepath.Join(dir, "fake")
+	if _, err := os.Stat(file); err == nil {
+		return file
 	}
-	return fmt.Sprintf(`{"type":"stdio","command":%q,"args":["fake",%q],"env":{"FAKE":"yes"}}`, self, mode)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(file, os.O_CREATE|os.O_WRONLY, 0o700); err == nil {
+			_, err = io.Copy(f, io.NewSectionReader(self, 0, 1<<40))
+			f.Close()
+		}
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return file
 }
 
 // listener serves fakes on a unix socket or a TCP port.

@@ -182,6 +182,12 @@ func (ch *channel) verify(ctx context.Context) error {
 	return nil
 }
 
+func (ch *channel) tool(name string) tool {
+	ch.list.Lock()
+	defer ch.list.Unlock()
+	return ch.tools[name]
+}
+
 func (ch *channel) relist(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listBudget)
 	defer cancel()
@@ -231,13 +237,12 @@ func (ch *channel) pin(all [][]byte, m *rpc.Message) error {
 	ch.tools = tools
 	result := rpc.Splice(m.Raw, rpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)})
 	if m, err = rpc.Parse(result); err == nil {
-		s.snapshot(func(snap *store.Snapshot) {
+		s.remember(func(snap *store.Snapshot) *json.RawMessage {
 			if ch.modern() {
-				snap.ModernTools = m.Bytes(m.Result())
-			} else {
-				snap.Tools = m.Bytes(m.Result())
+				return &snap.ModernTools
 			}
-		})
+			return &snap.Tools
+		}, m.Bytes(m.Result()))
 	}
 	return nil
 }

@@ -200,7 +200,7 @@ func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
 
 // discovered answers from the snapshot of a sleeping server.
 func (s *Server) discovered(req Request) bool {
-	m, snap := req.Message, s.snapshot(nil)
+	m, snap := req.Message, s.snapshot()
 	if m.Text(m.Param("_meta", rpc.VersionKey)) != Stateless {
 		return false
 	}
@@ -219,7 +219,7 @@ func (s *Server) discovered(req Request) bool {
 // server knows nothing of this era: only then does it fall back.
 func (s *Server) discover(m *rpc.Message) []byte {
 	if !m.IsError() {
-		s.snapshot(func(snap *store.Snapshot) { snap.Discover = m.Bytes(m.Result()) })
+		s.remember(func(snap *store.Snapshot) *json.RawMessage { return &snap.Discover }, m.Bytes(m.Result()))
 		return m.Raw
 	}
 	if c := m.ErrorCode(); c == rpc.UnsupportedVersion || c == rpc.HeaderMismatch || c == rpc.MissingCapability {

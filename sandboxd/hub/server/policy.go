@@ -56,11 +56,17 @@ func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
 	if err := ch.verify(ctx); err != nil || m.Method == "tools/list" {
 		return err
 	}
-	ch.list.Lock()
-	t := ch.tools[m.Text(m.Param("name"))]
-	ch.list.Unlock()
+	name := m.Text(m.Param("name"))
+	t := ch.tool(name)
+	if t.withheld && !slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name) {
+		ch.stale.Store(true) // accepted since: look again
+		if err := ch.verify(ctx); err != nil {
+			return err
+		}
+		t = ch.tool(name)
+	}
 	if t.withheld {
-		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sandboxd hub accept %s`", m.Text(m.Param("name")), s.cfg.Name)
+		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sandboxd hub accept %s`", name, s.cfg.Name)
 	}
 	if req.Header != nil {
 		return t.check(req.Header, m)

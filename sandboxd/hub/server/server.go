@@ -4,6 +4,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -265,7 +266,7 @@ func (s *Server) Gone() bool { return s.ctx.Err() != nil }
 // Tools are the definitions of the tools that id may call. A server that never
 // said is woken.
 func (s *Server) Tools(ctx context.Context, id shared.Identity) ([][]byte, error) {
-	if s.snapshot(nil).Tools == nil {
+	if s.snapshot().Tools == nil {
 		ch, err := s.shared(ctx, ownHello)
 		if err == nil {
 			err = ch.verify(ctx)
@@ -274,7 +275,7 @@ func (s *Server) Tools(ctx context.Context, id shared.Identity) ([][]byte, error
 			return nil, err
 		}
 	}
-	tools := s.snapshot(nil).Tools
+	tools := s.snapshot().Tools
 	if tools == nil {
 		return nil, nil
 	}
@@ -289,19 +290,30 @@ func (s *Server) Tools(ctx context.Context, id shared.Identity) ([][]byte, error
 // Hidden reports an entry that stays out of the aggregate.
 func (s *Server) Hidden() bool { return s.cfg.Hidden }
 
-// snapshot reads or edits the snapshot.
-func (s *Server) snapshot(edit func(*store.Snapshot)) store.Snapshot {
+// snapshot is what the server said about itself.
+func (s *Server) snapshot() store.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if edit != nil {
-		edit(&s.snap)
-		if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
-			s.cfg.Log.Error("the snapshot could not be kept", "error", err)
-		}
-	}
 	snap := s.snap
 	snap.Init = maps.Clone(snap.Init)
 	return snap
+}
+
+// remember keeps one of the snapshot's answers, if it is news.
+func (s *Server) remember(at func(*store.Snapshot) *json.RawMessage, said []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to := at(&s.snap); !bytes.Equal(*to, said) {
+		*to = said
+		s.save()
+	}
+}
+
+// save writes the snapshot. Needs mu.
+func (s *Server) save() {
+	if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
+		s.cfg.Log.Error("the snapshot could not be kept", "error", err)
+	}
 }
 
 // ownHello is the handshake of the hub itself, for its own calls.

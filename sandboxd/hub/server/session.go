@@ -9,7 +9,6 @@ import (
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
@@ -185,7 +184,7 @@ func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
 // fromSnapshot answers what a sleeping server need not be woken for.
 func (c *Session) fromSnapshot(req Request) bool {
 	m := req.Message
-	switch tools := c.server.snapshot(nil).Tools; {
+	switch tools := c.server.snapshot().Tools; {
 	case m.Method == "ping":
 		req.Sink.Deliver(rpc.Answer(m.ID(), json.RawMessage("{}")), true)
 	case m.Method == "tools/list" && tools != nil && !m.Param("cursor").Present():
@@ -200,7 +199,7 @@ func (c *Session) fromSnapshot(req Request) bool {
 // compare tells a client whose list came from a snapshot that the awake server
 // has another one.
 func (c *Session) compare() {
-	if c.told != nil && !bytes.Equal(c.told, c.server.snapshot(nil).Tools) {
+	if c.told != nil && !bytes.Equal(c.told, c.server.snapshot().Tools) {
 		c.push(mustParse(rpc.Notification("notifications/tools/list_changed", json.RawMessage("{}"))), nil)
 	}
 	c.told = nil
@@ -223,9 +222,11 @@ func (c *Session) Close() {
 // learn keeps the answer to a handshake.
 func (s *Server) learn(hello, reply *rpc.Message) {
 	version := hello.Text(hello.Param("protocolVersion"))
-	s.snapshot(func(snap *store.Snapshot) {
-		if _, known := snap.Init[version]; known || len(snap.Init) < len(versions) {
-			snap.Init[version] = reply.Bytes(reply.Result())
-		}
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, said := s.snap.Init[version], reply.Bytes(reply.Result())
+	if !bytes.Equal(known, said) && (known != nil || len(s.snap.Init) < len(versions)) {
+		s.snap.Init[version] = said
+		s.save()
+	}
 }

@@ -19,7 +19,7 @@ func Known(version string) bool { return version == "" || slices.Contains(versio
 // initResult is the snapshot's answer to initialize, or nil. A server that is
 // greeted once for everybody has one answer for all versions.
 func (s *Server) initResult(version string) json.RawMessage {
-	snap := s.snapshot(nil)
+	snap := s.snapshot()
 	if result, ok := snap.Init[version]; ok || !s.cfg.Shared {
 		return result
 	}
