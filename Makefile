@@ -30,6 +30,7 @@ e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
 	@cd e2e && go run ./cmd/gates -only e2e
 
 soak: ## The long figures: hours of load, thousands of sessions
+	@SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...
 	@cd e2e && SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...
 
 lint: ## gofmt, vet, staticcheck

@@ -76,10 +76,10 @@ func rounds() int {
 	if os.Getenv("SALLYPORT_SOAK") == "true" {
 		return 200
 	}
-	return 20
+	return 50
 }
 
-func TestKilledWriterLeavesOldOrNew(t *testing.T) {
+func TestSoakKilledWriterLeavesOldOrNew(t *testing.T) {
 	dir, w := tree(t, map[string]string{"f": version(0)})
 	temps := 0
 	for i := range rounds() {

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -16,16 +15,31 @@ const tempPrefix = ".sandboxd-"
 // Sweep removes the temporary files of servers that were killed while they
 // wrote, until ctx ends. It may run beside other calls, since a large workspace
 // must not delay a start.
-func (w *Workspace) Sweep(ctx context.Context) {
-	fs.WalkDir(w.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return fs.SkipAll
+func (w *Workspace) Sweep(ctx context.Context) { w.sweep(ctx, ".", 1) }
+
+// sweep reads a directory in pieces: a command may have made one with millions
+// of entries.
+func (w *Workspace) sweep(ctx context.Context, dir string, depth int) {
+	f, err := w.Dir(dir)
+	if err != nil {
+		return // not permitted, or gone
+	}
+	defer f.Close()
+	for ctx.Err() == nil {
+		entries, err := f.ReadDir(512)
+		for _, d := range entries {
+			name := path.Join(dir, d.Name())
+			switch {
+			case d.IsDir() && depth < maxDepth:
+				w.sweep(ctx, name, depth+1)
+			case d.Type().IsRegular() && isTemp(d.Name()):
+				w.removeDead(name)
+			}
 		}
-		if err == nil && d.Type().IsRegular() && isTemp(path.Base(name)) {
-			w.removeDead(name)
+		if err != nil {
+			return
 		}
-		return nil // an unreadable directory is nobody's mistake here
-	})
+	}
 }
 
 func isTemp(base string) bool {

@@ -3,6 +3,8 @@ package tool_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -16,49 +18,81 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
 )
 
+// heard are the progress values that a client was sent.
+type heard struct {
+	mu     sync.Mutex
+	values []float64
+	two    chan bool // closed at the second
+}
+
+func (h *heard) options(t testing.TB) *mcp.ClientOptions {
+	h.two = make(chan bool)
+	return &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.values = append(h.values, req.Params.Progress); len(h.values) == 2 {
+			close(h.two)
+		}
+		if req.Params.ProgressToken != "tok" || !strings.Contains(req.Params.Message, "running for") {
+			t.Errorf("%+v", req.Params)
+		}
+	}}
+}
+
+func (h *heard) all() []float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.values)
+}
+
+// Progress reaches a client that asks for it, in sessions and, as since
+// 2026-07-28, without.
 func TestProgress(t *testing.T) {
 	b := newBox(t)
-	var mu sync.Mutex
-	var seen []float64
-	two := make(chan struct{})
 	tool.SetProgressEvery(b.set, 20*time.Millisecond)
-	client := connect(t, b.set, &mcp.ClientOptions{
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-			mu.Lock()
-			defer mu.Unlock()
-			if seen = append(seen, req.Params.Progress); len(seen) == 2 {
-				close(two)
+	for kind, connect := range map[string]func(testing.TB, *tool.Set, *mcp.ClientOptions) *mcp.ClientSession{"session": connect, "stateless HTTP": stateless} {
+		t.Run(kind, func(t *testing.T) {
+			var h heard
+			client := connect(t, b.set, h.options(t))
+			defer client.Close()
+			call := func(meta mcp.Meta, command string) {
+				res, err := client.CallTool(t.Context(), &mcp.CallToolParams{Meta: meta, Name: "run_command", Arguments: args{"command": command}})
+				must(t, err)
+				if res.IsError {
+					t.Error(text(res))
+				}
 			}
-			if req.Params.ProgressToken != "tok" || !strings.Contains(req.Params.Message, "running for") {
-				t.Errorf("%+v", req.Params)
+			call(nil, "sleep 0.2")
+			if got := h.all(); len(got) != 0 {
+				t.Errorf("progress without a token: %v", got)
 			}
-		},
-	})
-	defer client.Close()
-	call := func(meta mcp.Meta, command string) {
-		res, err := client.CallTool(t.Context(), &mcp.CallToolParams{Meta: meta, Name: "run_command", Arguments: args{"command": command}})
-		must(t, err)
-		if res.IsError {
-			t.Error(text(res))
-		}
+			// The command ends when two notifications have come.
+			os.Remove(b.path("go-on"))
+			go func() {
+				<-h.two
+				os.WriteFile(b.path("go-on"), nil, 0o644)
+			}()
+			call(mcp.Meta{"progressToken": "tok"}, "while ! test -e go-on; do sleep 0.01; done")
+			if got := h.all(); !slices.IsSorted(got) || len(got) < 2 || got[0] == got[1] {
+				t.Errorf("progress %v", got)
+			}
+		})
 	}
-	call(nil, "sleep 0.2")
-	mu.Lock()
-	if len(seen) != 0 {
-		t.Errorf("progress without a token: %v", seen)
+}
+
+func stateless(t testing.TB, set *tool.Set, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	set.Register(server)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options).Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web.URL}, nil)
+	must(t, err)
+	if got := client.InitializeResult().ProtocolVersion; got != "2026-07-28" {
+		t.Fatalf("negotiated %s", got)
 	}
-	mu.Unlock()
-	// The command ends when two notifications have come.
-	go func() {
-		<-two
-		os.WriteFile(b.path("go-on"), nil, 0o644)
-	}()
-	call(mcp.Meta{"progressToken": "tok"}, "while ! test -e go-on; do sleep 0.01; done")
-	mu.Lock()
-	defer mu.Unlock()
-	if !slices.IsSorted(seen) || len(seen) < 2 || seen[0] == seen[1] {
-		t.Errorf("progress %v", seen)
-	}
+	return client
 }
 
 func TestCancelledCallEndsTheCommand(t *testing.T) {
