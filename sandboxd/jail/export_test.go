@@ -1,6 +1,11 @@
 package jail
 
-import "os"
+import (
+	"os"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+)
 
 // Omit leaves a rule out of every policy that is built from now on.
 func Omit(rule string) { omit = rule }
@@ -26,3 +31,21 @@ func (c Config) Redundant(rule string) bool {
 
 // PID is the command's process.
 func (p *Process) PID() int { return p.pid }
+
+// UnknownCall is the first number that the policy has not seen.
+const UnknownCall = unknownCall
+
+// Filter is the filter for an architecture, which need not be this one.
+func (c Config) Filter(arch string) []unix.SockFilter { return assemble(c.rules(), arch) }
+
+// Numbers are the calls that the policy can name; -1 where there is none.
+func Numbers(arch string) map[string]int {
+	all := map[string]int{}
+	for _, name := range regexp.MustCompile(`[a-z]\w+`).FindAllString(numbers, -1) {
+		nr, ok := number(name, arch)
+		if all[name] = int(nr); !ok {
+			all[name] = -1
+		}
+	}
+	return all
+}

@@ -44,7 +44,7 @@ func hostile(prog string) []jail.Command {
 // Twelve at a time, with a timeout that hits them in the middle: no survivor,
 // no zombie, no descriptor and no goroutine is left.
 func TestSoak(t *testing.T) {
-	total := 150
+	total := 65
 	if contained {
 		total = 500
 	}
