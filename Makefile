@@ -37,7 +37,8 @@ lint: ## gofmt, vet, staticcheck
 	@cd e2e && go run ./cmd/gates -only gofmt,vet,staticcheck
 
 bench: ## Figures, reported and never asserted: beside the alternative, in one run
-	@cd e2e && SALLYPORT_BENCH=true go test -count=1 -timeout 30m -v -run Bench ./...
+	@go test -run '^$$' -bench . ./...
+	@cd e2e && go test -tags bench -count=1 -timeout 30m -v -run Bench -bench . ./...
 
 install: bin/sandboxd ## Install sandboxd into PREFIX/bin (/usr/local)
 	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"

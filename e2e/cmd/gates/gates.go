@@ -22,7 +22,7 @@ func gates(root string) []gate {
 	return []gate{
 		{"gofmt", check(func() error { return gofmt(root) })},
 		{"vet", check(func() error {
-			return errors.Join(quiet(root, "go", "vet", "./..."), quiet(e2e, "go", "vet", "./..."))
+			return errors.Join(quiet(root, "go", "vet", "./..."), quiet(e2e, "go", "vet", "-tags=bench", "./..."))
 		})},
 		{"staticcheck", check(func() error { return staticcheck(root, e2e) })},
 		{"unit", func() count { return unit(root) }},
