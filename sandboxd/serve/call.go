@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,7 +26,7 @@ func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		m, start := messageOf(req), time.Now()
 		record := shared.Record{
-			Time: start.UTC(), Principal: m.identity.Principal, Session: m.session, Tool: call.Params.Name,
+			Time: start.UTC(), Principal: m.identity.Principal, Session: m.session, Tool: short(call.Params.Name),
 			Verdict: "panic", InputBytes: len(call.Params.Arguments),
 		}
 		defer func() { s.record(record, start) }()
@@ -46,7 +47,7 @@ func (s *Server) decide(m *message, name string) (mcp.Result, error) {
 	switch {
 	case !m.identity.Granted(name):
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-			Message: fmt.Sprintf("tool %q is not granted to %s", name, m.identity.Principal)}
+			Message: fmt.Sprintf("tool %q is not granted to %s", short(name), m.identity.Principal)}
 	case m.identity.Asks(name):
 		return failure(fmt.Sprintf("%s may call %s only with the owner's approval, and approvals are not built yet: nothing was run. The owner can grant the tool without \"ask:\".",
 			m.identity.Principal, name)), nil
@@ -77,6 +78,14 @@ func (s *Server) run(ctx context.Context, m *message, tool func(context.Context)
 		return failure(err.Error()), nil
 	}
 	return result, err
+}
+
+// short bounds what a client can make us record: no tool has a longer name.
+func short(name string) string {
+	if len(name) > 128 {
+		return strings.ToValidUTF8(name[:128], "") + "..."
+	}
+	return name
 }
 
 func failure(text string) *mcp.CallToolResult {

@@ -52,6 +52,18 @@ func TestGrants(t *testing.T) {
 	})
 }
 
+// What a client calls a tool does not fill the log.
+func TestLongToolName(t *testing.T) {
+	s := start(t, nil)
+	session, _ := connect(t, s, "2025-11-25", as("token:poke", "read_file"))
+	if _, err := call(t, session, strings.Repeat("é", 100_000), nil); code(err) != -32602 || len(err.Error()) > 1000 {
+		t.Errorf("the answer has %d bytes", len(err.Error()))
+	}
+	if len(s.audit.String())+len(s.log.String()) > 2000 || !strings.Contains(s.audit.String(), "éé...") {
+		t.Errorf("audit %s\nlog %s", s.audit, s.log)
+	}
+}
+
 func names(tools []*mcp.Tool) string {
 	var list []string
 	for _, tool := range tools {
