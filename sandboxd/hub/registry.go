@@ -21,6 +21,10 @@ import (
 // also sees what no watch on the file sees: an edit by rename, a new mount.
 const pollEvery = time.Second
 
+// stdioTasks is the budget of processes and threads of all stdio servers
+// together, outside a container: some sixty of Node's.
+const stdioTasks = 1024
+
 // registry are the servers in force.
 type registry struct {
 	mu      sync.Mutex
@@ -158,7 +162,7 @@ func (h *Hub) child(e *spec.Entry) (upstream.Dial, error) {
 		return nil, err
 	}
 	// Not InContainer: that would grant /tmp, which all servers share.
-	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}})
+	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: stdioTasks})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}

@@ -2,6 +2,7 @@ package jail
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (b *budget) limit(j *Jail) (int, error) {
 		}
 		b.outside, b.taken = n, time.Now()
 	}
-	n := b.outside + bareBudget
+	n := b.outside + cmp.Or(j.cfg.Tasks, bareBudget)
 	if limit > 0 {
 		n = b.outside + max(limit-pidsReserve, minBudget)
 	}

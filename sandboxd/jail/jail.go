@@ -46,6 +46,9 @@ type Config struct {
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
+	// Tasks is the budget of all running commands together where no container
+	// limits them; 0 is 128.
+	Tasks int
 }
 
 // Command is one program to run. The zero Timeout means none.

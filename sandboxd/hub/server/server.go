@@ -33,7 +33,7 @@ const (
 	maxCrashes  = 5               // unasked ends in a row, then parked
 	healthy     = time.Minute     // a life this long makes earlier failures forgotten
 	shortWait   = 3 * time.Second // a back-off that a request sits out
-	maxLinks    = 32              // processes or connections of one server
+	maxLinks    = 16              // processes or connections of one server
 )
 
 // Config is what a server is made of.

@@ -67,7 +67,7 @@ func (c *events) read(endpoint chan<- string) error {
 		}
 		return nil
 	})
-	if err == nil || errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
 		err = errors.New("the remote server closed the stream")
 	}
 	c.stop(err)

