@@ -50,7 +50,7 @@ func TestDockerRunEqualsCompose(t *testing.T) {
 		t.Errorf("user or mounts differ: %s %q and %s %q", run.Config.User, targets(run), compose.Config.User, targets(compose))
 	}
 	// Compose passes the defaults that a user may change in .env; everything else is equal.
-	optional := []string{"MCP_TOOLS=", "MCP_COMMAND_NETWORK=", "MCP_JAIL="}
+	optional := []string{"MCP_TOOLS=", "MCP_PROTECTED_PATHS=", "MCP_COMMAND_NETWORK=", "MCP_JAIL="}
 	if a, b := environment(run, optional), environment(compose, optional); !slices.Equal(a, b) {
 		t.Errorf("environments differ:\n%q\n%q", a, b)
 	}
