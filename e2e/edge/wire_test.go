@@ -40,7 +40,6 @@ func dial(t *testing.T, base string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(rig.Deadline))
 	return conn
 }
@@ -49,6 +48,7 @@ func dial(t *testing.T, base string) net.Conn {
 func (w wire) http1(t *testing.T, base string) answer {
 	t.Helper()
 	conn := dial(t, base)
+	defer conn.Close()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: node.example\r\n", w.method, w.target)
 	for _, h := range w.header {
@@ -79,6 +79,7 @@ func (w wire) http1(t *testing.T, base string) answer {
 func (w wire) h2c(t *testing.T, base string) answer {
 	t.Helper()
 	conn := dial(t, base)
+	defer conn.Close()
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
