@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -32,6 +33,7 @@ type fake struct {
 	version    string
 	program    func(c *fakeContainer)
 	made       int
+	dials      atomic.Int32 // connections that came
 	passwd     struct {
 		kind byte
 		text string
@@ -74,7 +76,11 @@ func newFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: f}
+	server := &http.Server{Handler: f, ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			f.dials.Add(1)
+		}
+	}}
 	go server.Serve(listener)
 	t.Cleanup(func() {
 		server.Close()

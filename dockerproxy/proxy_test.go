@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -108,13 +109,13 @@ func TestDenied(t *testing.T) {
 		{"control bytes", hello + "{\"verb\":\"stop\x1b[2J\"}", "denied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := len(b.requests())
 			h := b.dial()
 			h.t = t
 			lines := strings.Split(test.lines, "\x00")
 			for _, line := range lines[:len(lines)-1] {
 				h.must(line)
 			}
+			before, dials := len(b.requests()), b.dials.Load()
 			if reply := h.ask(lines[len(lines)-1]); reply.OK || reply.Code != test.code || reply.Error == "" {
 				t.Errorf("%+v, want %s", reply, test.code)
 			}
@@ -123,7 +124,7 @@ func TestDenied(t *testing.T) {
 					t.Error("the connection goes on")
 				}
 			}
-			if now := b.requests(); len(now) != before {
+			if now := b.requests(); len(now) != before || b.dials.Load() != dials {
 				t.Errorf("reached the daemon: %s", now[before:])
 			}
 		})
@@ -199,7 +200,16 @@ func TestStopVerb(t *testing.T) {
 	if names := b.names(); len(names) != 0 {
 		t.Errorf("left: %v", names)
 	}
+	// A name can mean another container a moment later; an id cannot.
+	for _, r := range b.requests() {
+		acts := strings.HasPrefix(r, "DELETE ") || strings.HasPrefix(r, "POST /v1.41/containers/") && !strings.Contains(r, "/create?")
+		if acts && !idInPath.MatchString(r) {
+			t.Errorf("acted on a name: %s", r)
+		}
+	}
 }
+
+var idInPath = regexp.MustCompile(`^[A-Z]+ /v1\.41/containers/[0-9a-f]{64}[/?]`)
 
 // TestForeignContainers: only two right labels make a container ours.
 func TestForeignContainers(t *testing.T) {
