@@ -109,6 +109,7 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 	l.log.Info("started", "server", name, "container", s.id)
 	go func() {
 		io.Copy(conn, l.in) // ends with the hub's half, or with conn
+		s.closing.Store(true)
 		conn.CloseWrite()
 		select {
 		case <-s.ctx.Done():

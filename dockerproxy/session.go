@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
@@ -20,6 +21,7 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	done    chan struct{} // closed when the claim is free again
 	stream  bool          // attached
+	closing atomic.Bool   // the hub has closed the server's stdin
 }
 
 // ended is why a session was cancelled, in the words of spec.End.
@@ -63,7 +65,7 @@ func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-moment:
-			if holder.ctx.Err() == nil {
+			if holder.ctx.Err() == nil && !holder.closing.Load() {
 				return coded{spec.CodeBusy, fmt.Errorf("another connection holds %s", server)}
 			}
 			moment = nil

@@ -136,19 +136,12 @@ func TestEngineRefuses(t *testing.T) {
 	b.none()
 }
 
-// TestRestarts: a killed proxy, a killed container and many cycles leave
-// nothing, and the next start works.
+// TestRestarts: a killed proxy and a killed container leave nothing, and the
+// next start works.
 func TestRestarts(t *testing.T) {
 	b := prepare(t)
 	b.config(`"box": {"type": "docker", "image": "IMAGE"}, "deaf": {"type": "docker", "image": "IMAGE", "entrypoint": ["/bin/sleep", "1000"]}`)
 	b.start()
-	for range 20 {
-		l := b.run("box", nil)
-		l.sh("echo hi")
-		l.conn.Close()
-	}
-	b.none()
-
 	l := b.run("box", nil)
 	b.docker.Run("kill", b.containers()[0])
 	if end := l.end(); end.Reason != spec.EndExited || end.ExitCode != 137 {
@@ -173,6 +166,39 @@ func TestRestarts(t *testing.T) {
 		t.Errorf("%+v after %s", end, time.Since(begun))
 	}
 	b.none()
+}
+
+// cycles starts and drops a server n times; nothing of it may stay, neither
+// containers nor descriptors of the proxy.
+func (b *bench) cycles(n int) {
+	b.t.Helper()
+	descriptors := func() int {
+		all, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.process.Cmd.Process.Pid))
+		return len(all)
+	}
+	b.run("box", nil).conn.Close()
+	b.none()
+	begun, before := time.Now(), descriptors()
+	for range n {
+		l := b.run("box", nil)
+		l.sh("echo hi")
+		l.conn.Close()
+	}
+	b.t.Logf("%d starts, each %s", n, time.Since(begun)/time.Duration(n))
+	b.none()
+	rig.Until(b.t, "the descriptors are closed", func() bool { return descriptors() <= before+2 }, b.process)
+}
+
+// TestSoakRestarts: 20 starts, 200 in make soak.
+func TestSoakRestarts(t *testing.T) {
+	b := prepare(t)
+	b.config(`"box": {"type": "docker", "image": "IMAGE"}`)
+	b.start()
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		b.cycles(200)
+	} else {
+		b.cycles(20)
+	}
 }
 
 // TestTwoInstances on one engine leave each other alone.
