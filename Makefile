@@ -40,8 +40,10 @@ bench: ## Figures, reported and never asserted: beside the alternative, in one r
 	@go test -run '^$$' -bench . ./...
 	@cd e2e && go test -tags bench -count=1 -timeout 30m -v -run Bench -bench . ./...
 
-install: bin/sandboxd ## Install sandboxd into PREFIX/bin (/usr/local)
+install: bin/sandboxd ## Install sandboxd and its systemd unit into PREFIX (/usr/local)
 	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"
+	@install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	@sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport.service"
 
 # 0755 whatever the umask: started as root, sandboxd becomes another user and
 # then starts itself again for each command.

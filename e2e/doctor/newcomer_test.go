@@ -1,0 +1,41 @@
+package doctor_test
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+// A newcomer's first minutes: a fresh clone, make run, doctor in a second
+// terminal with no argument at all, a client, Ctrl-C.
+func TestNewcomer(t *testing.T) {
+	rig.Lock(t, "stack") // port 18080
+	c := rig.NewCheckout(t, 0)
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Env = append(c.Env, "GOCACHE="+strings.TrimSpace(string(cache)))
+	run := rig.Start(t, c.Command("make", "run"))
+	rig.Until(t, "make run to serve", func() bool { return strings.Contains(run.Log.String(), "Stop with Ctrl-C") }, run)
+
+	out, err := c.Command("bin/sandboxd", "doctor").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " 0 warn, 0 fail\n") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+	token := c.Read(".sallyport/edge/client-token")
+	for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
+		rig.UseThreeTools(t, rig.Connect(t, "http://127.0.0.1:18080/mcp-sandbox", token, how))
+	}
+	if strings.Contains(run.Log.String()+string(out), token) {
+		t.Error("the token was printed")
+	}
+	syscall.Kill(-run.Cmd.Process.Pid, syscall.SIGINT)
+	<-run.Done
+	if got := rig.Status("http://127.0.0.1:18080/healthz"); got != 0 {
+		t.Errorf("after Ctrl-C something still answers: %d", got)
+	}
+}
