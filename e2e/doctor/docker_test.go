@@ -26,8 +26,8 @@ func TestServerOnItsContainersLoopback(t *testing.T) {
 		"--env", "MCP_JAIL=group", "--env", "MCP_AUTH_TOKEN="+token,
 		tools.DebianImage, "/sandboxd", "serve")
 	rig.Until(t, "the server to listen, as its log says", func() bool {
-		out, _ := d.Try("logs", id)
-		return strings.Contains(out, `"serving"`)
+		out, _ := exec.Command("docker", "logs", id).CombinedOutput()
+		return strings.Contains(string(out), `"serving"`)
 	})
 	r := doctor(t, token, "-backend", "http://"+addr, "-token-file", file, "http://"+addr+"/mcp-sandbox")
 	for _, want := range []string{"backend-loopback", "container-loose", "token-in-environment", "unreachable"} {
