@@ -74,8 +74,8 @@ func (b *bench) write(entries map[string]string) {
 	b.t.Helper()
 	raw := map[string]json.RawMessage{}
 	for name, entry := range entries {
-		if strings.Contains(entry, "@fake") {
-			entry = strings.Replace(entry, "@fake", b.install(name), 1)
+		if before, after, fake := strings.Cut(entry, "@fake"); fake {
+			entry = before + b.install(name) + after
 		}
 		raw[name] = json.RawMessage(entry)
 	}
