@@ -131,68 +131,65 @@ func measure(t *testing.T, tr *rig.Traefik) size {
 	return s
 }
 
-// Reloads under load: every stream lives on, its limits are kept, and nothing
-// grows.
-func TestReloadUnderLoad(t *testing.T) { reloadUnderLoad(t, 20, 20) }
-
-func TestSoakReload(t *testing.T) {
-	if !soak {
-		t.Skip("`make soak` runs this")
+// Reloads under load, 20 of them, in a soak 200: every stream lives on, its
+// limits are kept, and nothing grows.
+func TestReloadUnderLoadSoak(t *testing.T) {
+	reloads, streams := 20, 20
+	if soak {
+		reloads, streams = 200, 100
 	}
-	reloadUnderLoad(t, 200, 100)
+	bothProxies(t, func(t *testing.T, fast bool) { reloadUnderLoad(t, fast, reloads, streams) })
 }
 
-func reloadUnderLoad(t *testing.T, reloads, streams int) {
-	bothProxies(t, func(t *testing.T, fast bool) {
-		b := newTicking(t)
-		token, clientFile := rig.NewToken(t)
-		_, backendFile := rig.NewToken(t)
-		s := &stand{backend: &backend{Server: b.Server}}
-		// One place more than there are streams: a reload that forgot them shows.
-		yaml := func(i int) string {
-			return strings.ReplaceAll(s.dynamic(clientFile, backendFile, ""), "maxStreams: 1000", fmt.Sprintf("maxStreams: %d, expires: \"29%02d-01-01\"", streams+1, i%100))
+func reloadUnderLoad(t *testing.T, fast bool, reloads, streams int) {
+	b := newTicking(t)
+	token, clientFile := rig.NewToken(t)
+	_, backendFile := rig.NewToken(t)
+	s := &stand{backend: &backend{Server: b.Server}}
+	// One place more than there are streams: a reload that forgot them shows.
+	yaml := func(i int) string {
+		return strings.ReplaceAll(s.dynamic(clientFile, backendFile, ""), "maxStreams: 1000", fmt.Sprintf("maxStreams: %d, expires: \"29%02d-01-01\"", streams+1, i%100))
+	}
+	tr := rig.StartTraefik(t, rig.TraefikOptions{FastProxy: fast, Dynamic: yaml(0), Args: []string{"--api.debug=true", "--providers.providersthrottleduration=100ms", "--entrypoints.twin.address=" + rig.FreeAddr(t)}})
+	open := make([]*bufio.Reader, streams)
+	for i := range open {
+		open[i] = openStream(t, tr.Web+"/mcp/sse", token)
+	}
+	stop := make(chan struct{})
+	failed := make(chan string, 1)
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() { call(tr.Web+"/mcp/mcp", token, stop, failed) })
+	}
+	var before size
+	for i := 1; i <= reloads; i++ {
+		tr.SetDynamic(t, yaml(i))
+		if n := b.tick(i); n != streams {
+			t.Fatalf("after reload %d there are %d streams", i, n)
 		}
-		tr := rig.StartTraefik(t, rig.TraefikOptions{FastProxy: fast, Dynamic: yaml(0), Args: []string{"--api.debug=true", "--providers.providersthrottleduration=100ms", "--entrypoints.twin.address=" + rig.FreeAddr(t)}})
-		open := make([]*bufio.Reader, streams)
-		for i := range open {
-			open[i] = openStream(t, tr.Web+"/mcp/sse", token)
+		for _, r := range open {
+			event(t, r, fmt.Sprintf("data: %d\n\n", i))
 		}
-		stop := make(chan struct{})
-		failed := make(chan string, 1)
-		var load sync.WaitGroup
-		for range 2 {
-			load.Go(func() { call(tr.Web+"/mcp/mcp", token, stop, failed) })
+		if i == reloads/2 {
+			before = measure(t, tr)
 		}
-		var before size
-		for i := 1; i <= reloads; i++ {
-			tr.SetDynamic(t, yaml(i))
-			if n := b.tick(i); n != streams {
-				t.Fatalf("after reload %d there are %d streams", i, n)
-			}
-			for _, r := range open {
-				event(t, r, fmt.Sprintf("data: %d\n\n", i))
-			}
-			if i == reloads/2 {
-				before = measure(t, tr)
-			}
-		}
-		after := measure(t, tr)
-		close(stop)
-		load.Wait()
-		select {
-		case why := <-failed:
-			t.Error(why)
-		default:
-		}
-		t.Logf("after %d reloads: %+v, after %d: %+v", reloads/2, before, reloads, after)
-		if after.goroutines > before.goroutines+reloads/4+20 || after.heap > before.heap+20<<20 {
-			t.Errorf("it grew from %+v to %+v", before, after)
-		}
-		openStream(t, tr.Web+"/mcp/sse", token)
-		if status := get(t, tr.Web+"/mcp/sse", token); status != 429 {
-			t.Errorf("one stream too many: status %d; a reload forgot the others", status)
-		}
-	})
+	}
+	after := measure(t, tr)
+	close(stop)
+	load.Wait()
+	select {
+	case why := <-failed:
+		t.Error(why)
+	default:
+	}
+	t.Logf("after %d reloads: %+v, after %d: %+v", reloads/2, before, reloads, after)
+	if after.goroutines > before.goroutines+reloads/4+20 || after.heap > before.heap+20<<20 {
+		t.Errorf("it grew from %+v to %+v", before, after)
+	}
+	openStream(t, tr.Web+"/mcp/sse", token)
+	if status := get(t, tr.Web+"/mcp/sse", token); status != 429 {
+		t.Errorf("one stream too many: status %d; a reload forgot the others", status)
+	}
 }
 
 // call calls until told to stop. Any answer but the backend's is a failure.

@@ -1,0 +1,314 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The references below are other ways to read the same input, as simple as they
+// can be: what the plugin lets through must look the same to all of them.
+
+// pair is one member of an object, in its order.
+type pair struct {
+	key   string
+	value json.RawMessage
+}
+
+// pairs reads an object without losing duplicates.
+func pairs(raw []byte) []pair {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var all []pair
+	for dec.More() {
+		t, err := dec.Token()
+		key, ok := t.(string)
+		var p pair
+		if err != nil || !ok || dec.Decode(&p.value) != nil {
+			return nil
+		}
+		p.key = key
+		all = append(all, p)
+	}
+	return all
+}
+
+// view is how one kind of parser finds a member.
+type view func(object []pair, key string) json.RawMessage
+
+func firstWins(object []pair, key string) json.RawMessage {
+	for i := range object {
+		if object[i].key == key {
+			return object[i].value
+		}
+	}
+	return nil
+}
+
+func lastWins(object []pair, key string) json.RawMessage {
+	var found json.RawMessage
+	for i := range object {
+		if object[i].key == key {
+			found = object[i].value
+		}
+	}
+	return found
+}
+
+func anyCase(object []pair, key string) json.RawMessage {
+	var found json.RawMessage
+	for i := range object {
+		if strings.EqualFold(object[i].key, key) {
+			found = object[i].value
+		}
+	}
+	return found
+}
+
+func asText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// FuzzBody: an accepted body says the same to every parser.
+func FuzzBody(f *testing.F) {
+	paths, err := filepath.Glob(filepath.Join("..", "testdata", "jsonrpc", "*.txt"))
+	if err != nil || len(paths) == 0 {
+		f.Fatal(err, paths)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		_, payload, _ := strings.Cut(string(data), "\n\n")
+		f.Add([]byte(payload))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, bad := parseMessage(body)
+		if bad != nil {
+			return
+		}
+		if !json.Valid(body) || !utf8.Valid(body) {
+			t.Fatal("accepted, but not JSON")
+		}
+		top := pairs(body)
+		for _, find := range []view{firstWins, lastWins, anyCase} {
+			params := pairs(find(top, "params"))
+			if got := asText(find(top, "method")); got != m.method {
+				t.Fatalf("a parser reads method %q, the policy %q", got, m.method)
+			}
+			if got := asText(find(params, "name")); m.method == "tools/call" && got != m.tool {
+				t.Fatalf("a parser reads tool %q, the policy %q", got, m.tool)
+			}
+			if got := find(top, "id"); string(got) != string(m.id) {
+				t.Fatalf("a parser reads id %s, the policy %s", got, m.id)
+			}
+			if got := asText(find(pairs(find(params, "_meta")), versionKey)); got != m.version {
+				t.Fatalf("a parser reads version %q, the policy %q", got, m.version)
+			}
+		}
+		// Written again by another encoder it is accepted as the same.
+		var value map[string]json.RawMessage
+		if json.Unmarshal(body, &value) != nil {
+			t.Fatal("accepted, but no object")
+		}
+		again, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, bad := parseMessage(again); bad != nil || n.method != m.method || n.tool != m.tool {
+			t.Fatalf("written again: %v, %+v", bad, n)
+		}
+	})
+}
+
+// sse is an event as the standard's parser dispatches it.
+type sse struct{ kind, data string }
+
+// dispatch is a parser of event streams that reads the whole stream at once.
+func dispatch(stream string) []sse {
+	stream = strings.TrimPrefix(stream, byteOrderMark)
+	stream = strings.ReplaceAll(strings.ReplaceAll(stream, "\r\n", "\n"), "\r", "\n")
+	lines := strings.Split(stream, "\n")
+	var events []sse
+	var e sse
+	var data []string
+	for i := range lines[:len(lines)-1] { // the last one is not complete
+		line := lines[i]
+		if line == "" {
+			if data != nil {
+				e.data = strings.Join(data, "\n")
+				events = append(events, e)
+			}
+			e = sse{}
+			data = nil
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		if strings.EqualFold(strings.TrimSpace(name), "event") { // as the loosest client
+			e.kind = strings.TrimSpace(value)
+		}
+		if name == "data" {
+			data = append(data, value)
+		}
+	}
+	return events
+}
+
+// FuzzEndpoint: whatever the stream and its cuts, the first endpoint that a
+// client dispatches is on its own origin and inside the prefix, and nothing else
+// has changed.
+func FuzzEndpoint(f *testing.F) {
+	for i := range eventStreams {
+		f.Add(eventStreams[i].in, byte(1), byte(3))
+	}
+	for _, ref := range []string{"//evil.example/", `/\evil.example`, "http://node.example@evil.example", "../../x", "/%2e%2e/x", "/a/..;/b", "http:x", "\x01//evil.example"} {
+		f.Add("event: endpoint\ndata: "+ref+"\n\n", byte(7), byte(2))
+	}
+	f.Fuzz(func(t *testing.T, stream string, a, b byte) {
+		s := newScanner()
+		var got strings.Builder
+		stopped := ""
+		for rest, i := stream, 0; rest != "" && stopped == ""; i++ {
+			n := int(a)%64 + 1
+			if i%2 == 1 {
+				n = int(b)%64 + 1
+			}
+			if n > len(rest) {
+				n = len(rest)
+			}
+			passed, why := feed(s, []byte(rest[:n]))
+			got.Write(passed)
+			stopped = why
+			rest = rest[n:]
+		}
+		if stopped == "" {
+			var passed []byte
+			passed, stopped = finishScan(s)
+			got.Write(passed)
+		}
+		sent := dispatch(stream)
+		seen := dispatch(got.String())
+		first := true
+		for i := range seen {
+			if seen[i].kind != "endpoint" || !first {
+				if seen[i] != sent[i] {
+					t.Fatalf("event %d changed from %q to %q", i, sent[i], seen[i])
+				}
+				continue
+			}
+			first = false
+			checkEndpoint(t, seen[i].data)
+		}
+		if stopped == "" && len(seen) != len(sent) {
+			t.Fatalf("%d events were sent, %d seen", len(sent), len(seen))
+		}
+		if stopped == "" && s.seek && got.String() != stream {
+			t.Fatalf("a stream without an endpoint changed to %q", got.String())
+		}
+	})
+}
+
+// checkEndpoint resolves as clients do.
+func checkEndpoint(t *testing.T, ref string) {
+	t.Helper()
+	base, _ := url.Parse("http://node.example/foo/sse")
+	u, err := base.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		// Browsers take a bad escape as it stands; Go does not.
+		if !strings.HasPrefix(ref, "/foo/") || strings.ContainsAny(ref, "\\\t") {
+			t.Fatalf("%q: %v", ref, err)
+		}
+		return
+	}
+	if u.Host != "node.example" || u.Scheme != "http" || u.User != nil || (u.Path != "/foo" && !strings.HasPrefix(u.Path, "/foo/")) {
+		t.Fatalf("%q is %s", ref, u)
+	}
+	path, _, _ := strings.Cut(ref, "?")
+	path = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
+	if strings.Contains(path+"/", "/../") || strings.Contains(path+"/", "/./") || strings.ContainsAny(path, "\\\t\n\r") || strings.HasPrefix(path, "//") {
+		t.Fatalf("%q can be read in two ways", ref)
+	}
+}
+
+var bearerForm = regexp.MustCompile(`^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ \t,]+)$`)
+
+// FuzzAuthorization: one header, one token, one JWT, or none.
+func FuzzAuthorization(f *testing.F) {
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","kid":"e"}`))
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"x"}`))
+	for _, s := range []string{"Bearer " + clientToken, "bearer  x", "Bearer x y", "Bearer\tx", "Basic x", "Bearer a,b", "", "Bearer ",
+		"Bearer " + header + "." + claims + ".AAAA", "Bearer " + header + "." + claims + ".AAAB\n", "Bearer ..", "Bearer a.b.c.d"} {
+		f.Add(s)
+	}
+	known := newKnown()
+	f.Fuzz(func(t *testing.T, value string) {
+		want := ""
+		if m := bearerForm.FindStringSubmatch(value); m != nil && len(value) <= 16<<10 {
+			want = m[1]
+		}
+		got := bearerToken([]string{value})
+		if got != want {
+			t.Fatalf("%q: token %q, want %q", value, got, want)
+		}
+		if bearerToken([]string{value, value}) != "" || bearerToken(nil) != "" {
+			t.Fatal("two headers, or none, give a token")
+		}
+		tok := match(known.tokens, known.sums, got)
+		if (tok != nil) != (got == clientToken || got == otherToken) {
+			t.Fatalf("%q matches %v", got, tok)
+		}
+		j := parseJWT(got)
+		if j == nil {
+			return
+		}
+		var head struct {
+			Alg string `json:"alg"`
+			Kid string `json:"kid"`
+		}
+		parts := strings.Split(got, ".")
+		for i := range parts {
+			raw, err := base64.RawURLEncoding.DecodeString(parts[i])
+			if err != nil || base64.RawURLEncoding.EncodeToString(raw) != parts[i] {
+				t.Fatalf("part %d is not canonical", i)
+			}
+			if i == 0 && json.Unmarshal(raw, &head) != nil {
+				t.Fatal("the header is not JSON")
+			}
+			if i == 1 && !json.Valid(raw) {
+				t.Fatal("the claims are not JSON")
+			}
+		}
+		if head.Alg != j.alg || head.Kid != j.kid || algorithms[j.alg] == "" {
+			t.Fatalf("another parser reads %+v, this one %s and %s", head, j.alg, j.kid)
+		}
+	})
+}
+
+type known struct {
+	tokens []*token
+	sums   [][]byte
+}
+
+func newKnown() known {
+	k := known{tokens: []*token{{}, {}}}
+	for _, text := range []string{clientToken, otherToken} {
+		sum, _, _ := (&secret{text: text}).read()
+		k.sums = append(k.sums, sum)
+	}
+	return k
+}
