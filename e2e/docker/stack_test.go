@@ -44,6 +44,9 @@ func TestMakeUp(t *testing.T) {
 			if c.Read(".env")+c.Read(".sallyport/sandbox-token") != before || c.Read(".sallyport/edge/client-token") != token {
 				t.Error("a second make up wrote over .env or a token")
 			}
+			if user.uid == 0 {
+				dockerRunEquals(t, d, c)
+			}
 		})
 	}
 }
@@ -188,6 +191,7 @@ type hostConfig struct {
 	CapAdd, CapDrop, SecurityOpt            []string
 	Memory, MemorySwap, NanoCpus, PidsLimit int64
 	ShmSize                                 int64
+	NetworkMode                             string
 	RestartPolicy                           struct{ Name string }
 	PortBindings                            map[string][]struct {
 		HostIP   string `json:"HostIp"`
