@@ -1,6 +1,7 @@
 package sallyport
 
 import (
+	"go/ast"
 	"os"
 	"path"
 	"regexp"
@@ -78,5 +79,29 @@ func TestFilesNamedInPagesExist(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Error("no name found: this test reads the pages wrongly")
+	}
+}
+
+// The threat model names the test behind each claim; a test that was renamed
+// away would leave the claim without one.
+func TestTestsNamedInPagesExist(t *testing.T) {
+	have := map[string]bool{}
+	for _, f := range sources(t) {
+		for _, d := range f.tree.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test {
+				have[f.dir+" "+fn.Name.Name] = true
+			}
+		}
+	}
+	seen := 0
+	for _, page := range tracked(t, ".md") {
+		for _, m := range regexp.MustCompile("`([a-z0-9./]+ Test[A-Z][A-Za-z0-9]*)`").FindAllStringSubmatch(read(t, page), -1) {
+			if seen++; !have[m[1]] {
+				t.Errorf("%s: there is no test %s", page, m[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d tests named: this test reads the pages wrongly", seen)
 	}
 }

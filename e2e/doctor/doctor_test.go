@@ -143,8 +143,11 @@ func TestBrokenWay(t *testing.T) {
 		args []string
 	}{
 		"Funnel at a path, which it strips": {want: "prefix-stripped", url: proxy(t, origin, func(p *httputil.ReverseProxy) {
-			next := p.Director
-			p.Director = func(r *http.Request) { next(r); r.URL.Path = strings.TrimPrefix(r.URL.Path, "/mcp-sandbox") }
+			next := p.Rewrite
+			p.Rewrite = func(r *httputil.ProxyRequest) {
+				next(r)
+				r.Out.URL.Path = strings.TrimPrefix(r.Out.URL.Path, "/mcp-sandbox")
+			}
 		})},
 		"Funnel past Traefik": {want: "past-the-plugin", url: proxy(t, c.Sandbox.URL, nil)},
 		"a clock that is wrong": {want: "clock-skew", url: proxy(t, origin, func(p *httputil.ReverseProxy) {
