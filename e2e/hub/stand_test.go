@@ -110,24 +110,6 @@ func (s *stand) start() *stand {
 	return s
 }
 
-// status is one server's state.
-func (s *stand) status(name string) string {
-	s.t.Helper()
-	req, _ := http.NewRequest("GET", s.url+"/status", nil)
-	resp, err := rig.HTTPClient(s.token).Do(req)
-	if err != nil {
-		return err.Error()
-	}
-	defer resp.Body.Close()
-	var all struct {
-		Servers map[string]struct{ State string }
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
-		return err.Error()
-	}
-	return all.Servers[name].State
-}
-
 // open is the hub for a client that has no token: it listens on addr and adds
 // the hub's.
 func (s *stand) open(addr, path string) string {
