@@ -1,0 +1,104 @@
+package sallyport
+
+import (
+	"go/ast"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// proven says of each command in README and docs, by its beginning, which test
+// runs it, or why none can.
+var proven = []struct{ command, by string }{
+	{"git clone", "outside: the public repository"},
+	{"make run", "e2e/doctor TestNewcomer"},
+	{"make up", "e2e/docker TestMakeUp"},
+	{"make env", "e2e/docker TestMakeUp"},
+	{"make install", "e2e/doctor TestInstall"},
+	{"make e2e", "this is the tests"},
+	{"cd e2e", "this is the tests"},
+	{"bin/sandboxd doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
+	{"bin/sandboxd doctor https://", "e2e/doctor TestComposeStack"},
+	{"bin/sandboxd doctor", "e2e/doctor TestNewcomer"},
+	{"sandboxd plan", "sandboxd/plan TestGolden"},
+	{"sandboxd token new", "sandboxd/token TestNewSavesAndDoesNotPrint"},
+	{"docker compose up -d --build sandboxd", "e2e/docker TestMakeUp"},
+	{"docker compose --profile tailscale", "outside: a tailnet; its configuration is read by e2e/doctor TestServeConfig"},
+	{". ./.env", "e2e/docker TestMakeUp"},
+	{"docker build", "e2e/docker TestMakeUp"},
+	{"docker network create", "e2e/docker TestMakeUp"},
+	{"docker run", "e2e/docker TestMakeUp"},
+	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
+	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
+	{"install -m 640", "outside: the owner's secrets"},
+	{"tailscale", "outside: a tailnet"},
+	{"(umask 077; mkdir -p .sallyport/tailscale", "outside: a key of the tailnet"},
+	{"systemctl", "outside: a machine that systemd has started; the unit is checked by e2e/doctor TestInstall"},
+	{"curl https://api.openai.com", "outside: an account"},
+	{"claude mcp add-json", "sandboxd/local TestClientLine"},
+	{"claude mcp add", "outside: Claude Code"},
+	{"SALLYPORT_TOKEN=", "outside: Cursor, Gemini CLI"},
+	{"npx poke", "outside: an account"},
+}
+
+// A command that nobody has tried is wrong sooner or later.
+func TestCommandsInPagesAreTried(t *testing.T) {
+	tests := map[string]bool{}
+	for _, f := range sources(t) {
+		for _, d := range f.tree.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && f.test {
+				tests[f.dir+" "+fn.Name.Name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile(`[a-z0-9/]+ Test\w+`)
+	for _, p := range proven {
+		for _, name := range named.FindAllString(p.by, -1) {
+			if !tests[name] {
+				t.Errorf("%s: there is no test %s", p.command, name)
+			}
+		}
+	}
+	seen := 0
+	for _, page := range tracked(t, ".md") {
+		for _, line := range commandsOf(read(t, page)) {
+			seen++
+			if !isProven(line) {
+				t.Errorf("%s: no test runs %q; add one, or say why none can, in commands_test.go", page, line)
+			}
+		}
+	}
+	if seen < 25 {
+		t.Errorf("only %d commands found: this test reads the pages wrongly", seen)
+	}
+}
+
+func isProven(line string) bool {
+	for _, p := range proven {
+		if strings.HasPrefix(line, p.command) {
+			return true
+		}
+	}
+	return false
+}
+
+// commandsOf are the lines of shell blocks, and of indented blocks outside
+// lists, continuation lines joined.
+func commandsOf(page string) (lines []string) {
+	page = strings.ReplaceAll(page, "\\\n", " ")
+	for _, m := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(page, -1) {
+		lines = append(lines, strings.Split(m[1], "\n")...)
+	}
+	for _, line := range strings.Split(withoutCode(page), "\n") {
+		if body, ok := strings.CutPrefix(line, "    "); ok && !regexp.MustCompile(`^\s*([-*|]|\d+\.)\s`).MatchString(body) {
+			lines = append(lines, body)
+		}
+	}
+	var all []string
+	for _, line := range lines {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "|") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
