@@ -71,6 +71,7 @@ func (s *Server) lifetime(next http.Handler) http.Handler {
 			http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
 			return
 		}
+		s.requests.Add(1)
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		stop := context.AfterFunc(s.ended, func() {

@@ -8,6 +8,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ type Server struct {
 	sessions *shared.Sessions
 	sse      sync.Map     // session ID to *sseTransport
 	running  atomic.Int64 // calls of tools
+	requests atomic.Int64 // HTTP requests since the start
 
 	stopping context.Context // ends first: calls end with a result that says so
 	stop     context.CancelFunc
@@ -54,7 +56,7 @@ func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Serv
 		})
 	tools.Register(s.mcp)
 	s.mcp.AddReceivingMiddleware(s.recovering, s.identified, s.binding, s.filtering, s.calling)
-	go s.endIdleSessions()
+	go s.keepHouse()
 	return s
 }
 
@@ -62,16 +64,25 @@ func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Serv
 // lists show depends on the token.
 func private(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }
 
-func (s *Server) endIdleSessions() {
+// keepHouse ends idle sessions, and gives memory back after a minute without a
+// request: garbage is collected rarely while there is work (shared.TuneMemory),
+// and what lies around is memory that commands cannot have.
+func (s *Server) keepHouse() {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
-	for {
+	for seen, freed := int64(0), int64(0); ; {
 		select {
 		case <-s.ended.Done():
 			return
 		case <-tick.C:
-			s.sessions.EndIdle(shared.SessionIdle)
 		}
+		s.sessions.EndIdle(shared.SessionIdle)
+		now := s.requests.Load()
+		if now == seen && now != freed {
+			debug.FreeOSMemory()
+			freed = now
+		}
+		seen = now
 	}
 }
 

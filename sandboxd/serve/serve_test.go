@@ -94,7 +94,7 @@ type server struct {
 	audit *buffer
 }
 
-func start(t *testing.T, change func(*serve.Settings)) *server {
+func start(t testing.TB, change func(*serve.Settings)) *server {
 	t.Helper()
 	set := serve.Settings{MaxSessions: 256, Tools: []string{"run_command", "read_file", "write_file"}}
 	set.BasePath, set.Token, set.Hosts = "/mcp-sandbox", token, []string{"127.0.0.1"}
@@ -168,12 +168,12 @@ func eachTransport(t *testing.T, f func(t *testing.T, transport string)) {
 
 // connect opens a client. What it returns besides cuts all its connections, as
 // the end of the client's process would.
-func connect(t *testing.T, s *server, transport string, h http.Header) (*mcp.ClientSession, func()) {
+func connect(t testing.TB, s *server, transport string, h http.Header) (*mcp.ClientSession, func()) {
 	t.Helper()
 	return connectWith(t, s, transport, &changing{h: h})
 }
 
-func connectWith(t *testing.T, s *server, transport string, h *changing) (*mcp.ClientSession, func()) {
+func connectWith(t testing.TB, s *server, transport string, h *changing) (*mcp.ClientSession, func()) {
 	t.Helper()
 	dialer := &http.Transport{}
 	ctx, cut := context.WithCancel(t.Context())
