@@ -113,6 +113,7 @@ func TestLineBudgets(t *testing.T) {
 		{3600, []string{"sandboxd/hub"}},
 		{2600, []string{"dockerproxy"}}, // with spec, which the hub reads as well
 		{2500, owner},
+		{250, []string{"sandboxd/yaml"}}, // which sandboxd plan reads with
 	}
 	all := sources(t)
 	for _, b := range budgets {

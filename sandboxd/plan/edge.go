@@ -3,11 +3,13 @@ package plan
 import (
 	"errors"
 	"fmt"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/yaml"
 )
 
 // edgePlan lists what each token of Traefik's dynamic configuration may call.
 func edgePlan(raw []byte) (Plan, error) {
-	tree, err := parseYAML(raw)
+	tree, err := yaml.Parse(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -1,44 +1,52 @@
-package plan
+// Package yaml reads the part of YAML that traefik-dynamic.yml and its like are
+// written in: block mappings and sequences, flow ones on one line, plain and
+// quoted scalars, folded text, comments. Anchors, tags, several documents, tabs
+// and whatever else is not read with certainty is an error: a plan made from
+// half a file would be worse than none.
+package yaml
 
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
-// The part of YAML that traefik-dynamic.yml and its like are written in: block
-// mappings and sequences, flow ones on one line, plain and quoted scalars,
-// folded text, comments. Anchors, tags, several documents, tabs and whatever
-// else is not read with certainty is an error.
-
-type yamlLine struct {
+type line struct {
 	number, indent int
 	text           string
+	cut            bool // a comment was taken away
 }
 
-type yamlParser struct {
-	lines []yamlLine
-	next  int
+type parser struct {
+	lines    []line
+	comments []line // those that hold nothing else
+	next     int
 }
 
-func parseYAML(raw []byte) (v any, err error) {
-	p := &yamlParser{}
+// Parse returns map[string]any, []any, string and nil. Numbers and booleans stay
+// the text that they are written as.
+func Parse(raw []byte) (v any, err error) {
+	p := &parser{}
 	defer func() {
 		if r := recover(); r != nil {
-			bad, ok := r.(yamlError)
+			bad, ok := r.(unreadable)
 			if !ok {
 				panic(r)
 			}
 			v, err = nil, bad
 		}
 	}()
-	for i, line := range strings.Split(string(raw), "\n") {
-		text := strings.TrimRight(stripComment(line), " \r")
+	for i, full := range strings.Split(string(raw), "\n") {
+		text := strings.TrimRight(stripComment(full), " ")
 		body := strings.TrimLeft(text, " ")
-		if strings.Contains(text, "\t") {
-			return nil, yamlError(fmt.Sprintf("line %d cannot be read with certainty: a tab", i+1))
+		if strings.IndexFunc(full, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0 {
+			return nil, unreadable(fmt.Sprintf("line %d cannot be read with certainty: a tab or another character that is not printed", i+1))
+		}
+		if body == "" && full != "" {
+			p.comments = append(p.comments, line{number: i + 1, indent: len(full) - len(strings.TrimLeft(full, " "))})
 		}
 		if body != "" {
-			p.lines = append(p.lines, yamlLine{i + 1, len(text) - len(body), body})
+			p.lines = append(p.lines, line{i + 1, len(text) - len(body), body, len(text) < len(strings.TrimRight(full, " "))})
 		}
 	}
 	if len(p.lines) == 0 {
@@ -51,17 +59,17 @@ func parseYAML(raw []byte) (v any, err error) {
 	return v, nil
 }
 
-type yamlError string
+type unreadable string
 
-func (e yamlError) Error() string { return string(e) }
+func (e unreadable) Error() string { return string(e) }
 
-func (p *yamlParser) fail(why string) {
+func (p *parser) fail(why string) {
 	n := p.lines[min(p.next, len(p.lines)-1)].number
-	panic(yamlError(fmt.Sprintf("line %d cannot be read with certainty: %s", n, why)))
+	panic(unreadable(fmt.Sprintf("line %d cannot be read with certainty: %s", n, why)))
 }
 
 // block reads the mapping or sequence at this indentation.
-func (p *yamlParser) block(indent int) any {
+func (p *parser) block(indent int) any {
 	if isItem(p.lines[p.next].text) {
 		list := []any{}
 		for p.next < len(p.lines) && p.lines[p.next].indent == indent && isItem(p.lines[p.next].text) {
@@ -69,7 +77,7 @@ func (p *yamlParser) block(indent int) any {
 			rest := strings.TrimLeft(l.text[1:], " ")
 			if _, _, pair := cutPair(rest); !pair {
 				p.next++
-				list = append(list, p.value(rest, indent))
+				list = append(list, p.value(rest, indent, false))
 				continue
 			}
 			l.indent, l.text = indent+len(l.text)-len(rest), rest // a mapping that starts beside the dash
@@ -88,24 +96,33 @@ func (p *yamlParser) block(indent int) any {
 			p.fail("a key that is no text, or stands twice")
 		}
 		p.next++
-		m[name] = p.value(rest, indent)
+		m[name] = p.value(rest, indent, true)
 	}
 	return m
 }
 
-// value reads what follows a key or a dash.
-func (p *yamlParser) value(rest string, indent int) any {
-	deeper := p.next < len(p.lines) && (p.lines[p.next].indent > indent || p.lines[p.next].indent == indent && isItem(p.lines[p.next].text) && rest == "")
+// value reads what follows a key or a dash. A key's sequence may stand as far to
+// the left as the key.
+func (p *parser) value(rest string, indent int, key bool) any {
+	deeper := p.next < len(p.lines) && (p.lines[p.next].indent > indent || key && p.lines[p.next].indent == indent && isItem(p.lines[p.next].text) && rest == "")
 	switch {
 	case rest == "" && deeper:
 		return p.block(p.lines[p.next].indent)
 	case rest == "":
 		return nil
-	case strings.HasPrefix(rest, ">") || strings.HasPrefix(rest, "|"):
+	case rest == ">" || rest == ">-" || rest == "|" || rest == "|-":
+		from := p.lines[p.next-1].number
 		var text []string
-		for p.next < len(p.lines) && p.lines[p.next].indent > indent {
-			text = append(text, p.lines[p.next].text)
-			p.next++
+		for ; p.next < len(p.lines) && p.lines[p.next].indent > indent; p.next++ {
+			if p.lines[p.next].cut {
+				p.fail("a # in folded text")
+			}
+			text = append(text, strings.Fields(p.lines[p.next].text)...)
+		}
+		for _, c := range p.comments {
+			if c.number > from && c.indent > indent && (p.next == len(p.lines) || c.number < p.lines[p.next].number) {
+				p.fail("a # in folded text")
+			}
 		}
 		return strings.Join(text, " ")
 	}
@@ -122,7 +139,7 @@ func (p *yamlParser) value(rest string, indent int) any {
 }
 
 // flow reads a value on one line and returns what follows it.
-func (p *yamlParser) flow(s string) (any, string) {
+func (p *parser) flow(s string) (any, string) {
 	s = strings.TrimLeft(s, " ")
 	if s == "" {
 		p.fail("a value is missing")
@@ -140,7 +157,7 @@ func (p *yamlParser) flow(s string) (any, string) {
 		m := map[string]any{}
 		for s = strings.TrimLeft(s[1:], " "); !strings.HasPrefix(s, "}"); s = p.separator(s, '}') {
 			key, rest, ok := cutPair(s)
-			if !ok {
+			if !ok || strings.ContainsAny(key, ",[]{}") {
 				p.fail("a flow mapping without a key")
 			}
 			m[fmt.Sprint(p.scalar(key))], s = p.flow(rest)
@@ -160,7 +177,7 @@ func (p *yamlParser) flow(s string) (any, string) {
 	return p.scalar(s[:end]), s[end:]
 }
 
-func (p *yamlParser) separator(s string, end byte) string {
+func (p *parser) separator(s string, end byte) string {
 	s = strings.TrimLeft(s, " ")
 	if s == "" || s[0] != ',' && s[0] != end {
 		p.fail("a flow collection without an end on its line")
@@ -169,12 +186,12 @@ func (p *yamlParser) separator(s string, end byte) string {
 }
 
 // scalar keeps numbers and booleans as they are written.
-func (p *yamlParser) scalar(s string) any {
+func (p *parser) scalar(s string) any {
 	s = strings.TrimSpace(s)
 	if len(s) > 1 && (s[0] == '"' || s[0] == '\'') && s[len(s)-1] == s[0] && !strings.ContainsAny(s[1:len(s)-1], `\"'`) {
 		return s[1 : len(s)-1]
 	}
-	if s == "" || strings.ContainsAny(s[:1], "&*!%@`?|>\"'#") || strings.HasPrefix(s, "---") || strings.HasPrefix(s, "<<") {
+	if s == "" || strings.ContainsAny(s[:1], "&*!%@`?|>\"'#") || strings.ContainsAny(s, "\"'") || isItem(s) || strings.HasPrefix(s, "---") || strings.HasPrefix(s, "<<") {
 		p.fail("an anchor, a tag or another mark that is not understood here")
 	}
 	return s
