@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/attack"
 	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
 	"github.com/sallyport-dev/sallyport/sandboxd/health"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub"
@@ -36,6 +37,7 @@ var commands = []command{
 	{"health", "ask a running server whether it is well", health.Main},
 	{"plan", "print what a taken part could do on this host", plan.Main},
 	{"doctor", "walk the chain and name what is wrong with it", doctor.Main},
+	{"attack", "try to get out of your own installation", attack.Main},
 }
 
 func main() {

@@ -1,0 +1,66 @@
+package attack
+
+// attempt is a shell command. It prints a line that begins with the word GOT if
+// it got through, else the reason, last. SERVER is sandboxd: the parent of every
+// command.
+type attempt struct {
+	name, script string
+	network      bool // what MCP_COMMAND_NETWORK=container opens
+}
+
+// prelude gives every script got, which turns success into the word and a
+// failure into its message, and perl's view of a call that has no shell command.
+const prelude = `SERVER=$PPID
+got() { if m=$("$@" 2>&1 >/dev/null); then echo "GOT $*" | cut -c1-120; else echo "${m:-refused}" | tail -1; fi; }
+open_rw() { perl -e 'open(F, "+<", $ARGV[0]) or die "$!\n"' "$1"; }
+call() { perl -e '$! = 0; my @a = map { $_ + 0 } @ARGV; my $n = shift @a; syscall($n, @a, (0) x (5 - @a)) == -1 and die "$!\n"' "$@"; }
+sock() { perl -e 'socket(my $s, $ARGV[0], $ARGV[1], $ARGV[2]) or die "$!\n"' "$@"; }
+pick() { case $(uname -m) in aarch64) echo "$2";; *) echo "$1";; esac; }
+`
+
+var attempts = []attempt{
+	{name: "the token in the command's environment", script: `got sh -c 'env | grep -q ^MCP_AUTH'`},
+	{name: "the server's environment", script: `got cat /proc/$SERVER/environ`},
+	{name: "the server's memory", script: `got open_rw /proc/$SERVER/mem`},
+	{name: "a server thread's environment", script: `got sh -c 'cat /proc/'$SERVER'/task/*/environ | grep -q .'`},
+	{name: "the server's open files", script: `got ls /proc/$SERVER/fd`},
+	{name: "the server's root directory", script: `got ls /proc/$SERVER/root/`},
+	{name: "ptrace the server", script: `got call $(pick 101 117) 16902 $SERVER`}, // PTRACE_SEIZE; ends with the command
+	{name: "signal the server", script: `got kill -0 $SERVER`},
+	{name: "signal any process outside", script: `own=$$; for p in /proc/[0-9]*; do p=${p#/proc/}; [ "$p" = $own ] || [ "$(cut -d' ' -f4 /proc/$p/stat 2>/dev/null)" = $own ] || { kill -0 $p 2>/dev/null && echo "GOT $p $(cat /proc/$p/comm 2>/dev/null)"; }; done; echo "none of $(ls -d /proc/[0-9]* | wc -l) processes"`},
+	{name: "the server's limits", script: `got call $(pick 302 261) $SERVER 7 0 0`},
+	{name: "the server's priority", script: `got perl -e '$! = 0; setpriority(0, $ARGV[0], getpriority(0, $ARGV[0])); die "$!\n" if $!' $SERVER`},
+	{name: "make the server the out-of-memory victim", script: `got sh -c ': >> /proc/'$SERVER'/oom_score_adj'`},
+	{name: "a TCP socket", script: `got sock 2 1 0`, network: true},
+	{name: "a UDP socket", script: `got sock 2 2 0`, network: true},
+	{name: "an MPTCP socket", script: `got sock 2 1 262`, network: true},
+	{name: "an IPv6 socket", script: `got sock 10 1 0`, network: true},
+	{name: "a netlink socket", script: `got sock 16 3 0`},
+	{name: "a vsock socket", script: `got sock 40 1 0`},
+	{name: "a packet socket", script: `got sock 17 3 0`},
+	{name: "io_uring", script: `got call 425 1 0`},
+	{name: "a Unix socket of Docker, D-Bus, tmux or an agent", script: `r="none there"; for s in /var/run/docker.sock /run/docker.sock /run/proxy/docker.sock /run/podman/podman.sock /run/dbus/system_bus_socket /run/user/*/bus /tmp/tmux-*/* /tmp/ssh-*/agent.* /run/user/*/gnupg/S.*; do [ -e "$s" ] && r=$(got perl -e 'use Socket; socket(S, 1, 1, 0) && connect(S, sockaddr_un($ARGV[0])) or die "$!\n"' "$s") && echo "$r" | grep GOT; done; echo "$r"`},
+	{name: "a socket without a path", script: `r="none there"; for s in $(sed -n 's/.* @//p' /proc/net/unix 2>/dev/null | sort -u | head -50); do r=$(got perl -e 'use Socket; socket(S, 1, 1, 0) && connect(S, pack("S a*", 1, "\0$ARGV[0]")) or die "$!\n"' "$s"); echo "$r" | grep GOT; done; echo "$r"`},
+	{name: "a user namespace", script: `got call $(pick 272 97) 268435456`},
+	{name: "mount", script: `got call $(pick 165 40) 0 0 0 0 0`},
+	{name: "the kernel's keyrings", script: `got call $(pick 250 219) 0 -3 1`},
+	{name: "bpf", script: `got call $(pick 321 280) 0 0 0`},
+	{name: "write to /etc", script: `got sh -c ': > /etc/NONCE && rm /etc/NONCE'`},
+	{name: "write to /usr", script: `got sh -c ': > /usr/local/bin/NONCE && rm /usr/local/bin/NONCE'`},
+	{name: "write to /var/tmp", script: `got sh -c ': > /var/tmp/NONCE && rm /var/tmp/NONCE'`},
+	{name: "write beside the workspace", script: `got sh -c ': > "$PWD/../NONCE" && rm "$PWD/../NONCE"'`},
+	{name: "list and read secrets", script: `got sh -c 'for f in /run/secrets/* /run/secrets/*/* /root/.ssh/* /home/*/.ssh/*; do cat "$f" && exit 0; done; exit 1'`},
+	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -u unlimited'`},
+}
+
+// survivors are ways to outlive a command. N is a number of seconds by which
+// the next command finds them.
+var survivors = []attempt{
+	{name: "outlive the command in the background", script: `sleep N >/dev/null 2>&1 & exit 0`},
+	{name: "outlive it in a session of its own", script: `setsid sleep N >/dev/null 2>&1 & sleep .2; exit 0`},
+	{name: "outlive it by forking twice", script: `(setsid sh -c 'sleep N & sleep .1' >/dev/null 2>&1 &); sleep .3; exit 0`},
+	{name: "outlive it stopped", script: `setsid sh -c 'kill -STOP $$; sleep 1' N >/dev/null 2>&1 & sleep .2; exit 0`},
+	{name: "outlive it deaf to signals", script: `trap '' TERM HUP INT QUIT; nohup setsid sleep N >/dev/null 2>&1 & sleep .2; exit 0`},
+	{name: "hold the output open", script: `setsid sleep N & sleep .2; exit 0`},
+	{name: "outlive it as 64 processes", script: `i=0; while [ $i -lt 64 ]; do setsid sleep N >/dev/null 2>&1 & i=$((i+1)); done; sleep .3; exit 0`},
+}
