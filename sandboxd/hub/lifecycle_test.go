@@ -239,3 +239,17 @@ func TestDeadline(t *testing.T) {
 	}
 	eventually(t, "the server is told", func() bool { return l.heard("notifications/cancelled") })
 }
+
+// A request that cannot be served says so on its client's stream, which goes on.
+func TestUnreachableOverSSE(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, map[string]string{"late": fmt.Sprintf(`{"type":"unix","socket":%q}`, filepath.Join(dir, "late"))}, nil)
+	ctx := t.Context()
+	c := &session{b: b, ctx: ctx, stop: func() {}, name: "late", header: http.Header{}, answers: map[string]chan string{}, unasked: make(chan string, 10)}
+	c.openSSE()
+	for id := range 2 {
+		if got := c.call(fmt.Sprint(id), "initialize", `{"protocolVersion":"2025-06-18"}`); !strings.Contains(got, `"state":"backing off"`) {
+			t.Errorf("got %s", got)
+		}
+	}
+}

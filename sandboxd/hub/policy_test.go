@@ -231,3 +231,22 @@ func TestAggregate(t *testing.T) {
 		t.Errorf("without any server's grant: %s", resp.Status)
 	}
 }
+
+// A call without an id is no notification: nobody would answer for it.
+func TestCallWithoutIDIsRefused(t *testing.T) {
+	l, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	c := b.dial("mcp", "s", nil).(*session)
+	c.call("1", "tools/call", `{"name":"echo","arguments":{}}`)
+	for raw, want := range map[string]int{
+		`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"log","arguments":{}}}`: 400,
+		`{"jsonrpc":"2.0","method":"notifications/vendor"}`:                              202,
+	} {
+		resp := b.do("POST", c.path, raw, c.header.Clone())
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s", raw, resp.Status)
+		}
+	}
+	eventually(t, "the notification arrives", func() bool { return l.heard("notifications/vendor") })
+}

@@ -132,15 +132,15 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 	remote := upstream.Remote{URL: e.URL, Header: e.Headers}
 	switch e.Type {
 	case spec.Stdio:
-		c.Dial, err = h.child(e)
+		c.Dial, c.Release, err = h.child(e)
 	case spec.Unix:
-		c.Dial, c.Patient = upstream.Unix(e.Socket), true
+		c.Dial = upstream.Unix(e.Socket)
 	case spec.TCP:
-		c.Dial, c.Patient = upstream.TCP(e.Host, e.Port), true
+		c.Dial = upstream.TCP(e.Host, e.Port)
 	case spec.HTTP:
-		c.Dial, c.Patient = upstream.HTTP(remote), true
+		c.Dial = upstream.HTTP(remote)
 	case spec.SSE:
-		c.Dial, c.Patient = upstream.SSE(remote), true
+		c.Dial = upstream.SSE(remote)
 	case spec.Docker:
 		c.Shared = true
 		c.Dial = upstream.Docker(upstream.Container{Socket: h.set.ProxySocket, Server: e.Name, Hash: e.Hash, Env: e.Env, Log: h.stderr(e.Name)})
@@ -152,25 +152,25 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 }
 
 // child prepares a stdio entry: a private directory, and a jail around it.
-func (h *Hub) child(e *spec.Entry) (upstream.Dial, error) {
+func (h *Hub) child(e *spec.Entry) (upstream.Dial, func(), error) {
 	dir, err := h.store.Private(e.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	program, err := find(e.Command)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// Not InContainer: that would grant /tmp, which all servers share.
 	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: stdioTasks})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
 	env := []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
 	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
 		env = append(env, key+"="+e.Env[key])
 	}
-	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir, Log: h.stderr(e.Name)}), nil
+	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir, Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
 }
 
 // find looks a command up where the hub's PATH says.

@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -196,7 +197,7 @@ func (f *Front) postSSE(w http.ResponseWriter, r *http.Request, path, id string)
 	}
 	defer s.place.Leave()
 	identity, _ := shared.IdentityFrom(r.Context())
-	if !s.submit(r.Context(), &job{req: server.Request{Message: m, Identity: identity, Sink: always{s.general}}, box: s.general}) {
+	if !s.submit(r.Context(), &job{req: server.Request{Message: m, Identity: identity, Sink: always{s.general}}}) {
 		refuseSession(w, shared.ErrNoSession)
 		return
 	}
@@ -216,6 +217,10 @@ func read(w http.ResponseWriter, r *http.Request) *rpc.Message {
 	var m *rpc.Message
 	if err == nil {
 		m, err = rpc.Parse(body)
+	}
+	// What is no notification must not pass as one: a server may run it.
+	if err == nil && m.Method != "" && !m.IsRequest() && !strings.HasPrefix(m.Method, "notifications/") {
+		err = fmt.Errorf("%s without an id", m.Method)
 	}
 	if err != nil {
 		writeJSON(w, http.StatusBadRequest, rpc.Fault(nil, rpc.ParseError, "the body is refused: %v", err))

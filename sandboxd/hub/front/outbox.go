@@ -11,10 +11,13 @@ import (
 )
 
 // What may wait for one client. A stream that is full ends: dropping single
-// messages would leave the client with a conversation that has holes.
+// messages would leave the client with a conversation that has holes. While
+// nobody reads, which is allowed, the newest messages are kept.
 const (
 	maxWaiting      = 1000
 	maxWaitingBytes = 20 << 20
+	maxBacklog      = 100
+	maxBacklogBytes = 1 << 20
 )
 
 // outbox is the queue of one stream towards a client.
@@ -26,7 +29,7 @@ type outbox struct {
 	full   bool
 	failed error // why the request could not be served at all
 	ready  chan struct{}
-	reader context.CancelFunc
+	reader chan struct{} // of who reads now; closed when another takes over
 }
 
 func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
@@ -43,6 +46,10 @@ func (b *outbox) Deliver(raw []byte, final bool) {
 		b.list = append(b.list, raw)
 	}
 	b.final = final
+	for b.reader == nil && (len(b.list) > maxBacklog || b.bytes > maxBacklogBytes) {
+		b.bytes -= len(b.list[0])
+		b.list = b.list[1:]
+	}
 	if len(b.list) > maxWaiting || b.bytes > maxWaitingBytes {
 		b.full, b.list = true, nil
 	}
@@ -56,12 +63,11 @@ func (b *outbox) signal() {
 	}
 }
 
-// fail ends a request that was never passed on.
-func (b *outbox) fail(id []byte, err error) {
+// fail notes why the request that is answered next was never passed on.
+func (b *outbox) fail(err error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.failed = err
-	b.mu.Unlock()
-	b.Deliver(unavailable(id, err), true)
 }
 
 // next waits for a message. ok is false at the end of the stream.
@@ -97,6 +103,7 @@ func (b *outbox) next(done ...<-chan struct{}) (raw []byte, last, ok bool) {
 // serve answers one request: as an event stream, unless the client takes only
 // JSON or the answer needs a status of its own. It reports whether the target could not serve it.
 func (b *outbox) serve(w http.ResponseWriter, r *http.Request, status func([]byte) int) (failed bool) {
+	b.take()
 	events(w)
 	settle := func() bool { return false }
 	if s := shared.StreamFrom(r.Context()); s != nil {
@@ -140,25 +147,42 @@ func idOf(raw []byte) []byte {
 	return m.ID()
 }
 
+// take makes the caller the reader, in place of an older one.
+func (b *outbox) take() (mine chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reader != nil {
+		close(b.reader)
+	}
+	b.reader = make(chan struct{})
+	return b.reader
+}
+
 // drain writes to a stream until the client leaves, the session ends or a newer
 // reader takes over.
 func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
+	mine := b.take()
 	ctx, cancel := context.WithCancel(client)
 	defer cancel()
-	b.mu.Lock()
-	if b.reader != nil {
-		b.reader()
-	}
-	b.reader = cancel
-	b.mu.Unlock()
+	defer context.AfterFunc(session, cancel)()
 	for {
-		raw, _, ok := b.next(ctx.Done(), session.Done())
-		if ok && ctx.Err() != nil {
-			b.putBack(raw) // for the reader that took over
+		raw, _, ok := b.next(ctx.Done(), mine)
+		select {
+		case <-mine:
+			if ok {
+				b.putBack(raw)
+			}
+			return
+		default:
 		}
 		if !ok || ctx.Err() != nil || emit(w, "message", raw) != nil {
-			return
+			break
 		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reader == mine {
+		b.reader = nil
 	}
 }
 

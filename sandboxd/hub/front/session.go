@@ -121,7 +121,7 @@ func (s *session) work() {
 // job is one message on its way to the target.
 type job struct {
 	req server.Request
-	box *outbox
+	box *outbox // of its own; nil over HTTP+SSE
 
 	mu     sync.Mutex
 	cancel server.Cancel
@@ -131,8 +131,11 @@ type job struct {
 func (j *job) run(ctx context.Context, handle func(context.Context, server.Request) (server.Cancel, error)) {
 	cancel, err := handle(ctx, j.req)
 	if err != nil {
+		if j.box != nil {
+			j.box.fail(err)
+		}
 		if j.req.Message.IsRequest() {
-			j.box.fail(j.req.Message.ID(), err)
+			j.req.Sink.Deliver(unavailable(j.req.Message.ID(), err), true)
 		}
 		return
 	}

@@ -244,11 +244,11 @@ func (l *Link) end(reason error) {
 	calls := l.calls
 	l.calls = map[int64]*Call{}
 	l.mu.Unlock()
+	l.opt.Ended(l, reason) // before anybody is told, who would try again
 	for _, c := range calls {
 		if c.timer != nil {
 			c.timer.Stop()
 		}
 		c.Sink.Deliver(rpc.Fault(c.Message.ID(), rpc.Unavailable, "the call was lost: %v", reason), true)
 	}
-	l.opt.Ended(l, reason)
 }

@@ -50,13 +50,14 @@ func (s *Server) open(ctx context.Context, hello *rpc.Message) (*channel, error)
 	if err := s.gate(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, wakeBudget)
+	// A client that leaves meanwhile is no failure of the server.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeBudget)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	conn, err := s.cfg.Dial(ctx)
 	if err != nil {
 		s.started(nil)
-		return nil, s.unavailable(err, !s.cfg.Patient)
+		return nil, s.unavailable(err, s.failed)
 	}
 	ch := &channel{server: s, born: time.Now()}
 	ch.stale.Store(true)
@@ -64,18 +65,20 @@ func (s *Server) open(ctx context.Context, hello *rpc.Message) (*channel, error)
 	ch.Link = link.New(conn, link.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }})
 	s.mu.Unlock()
 	s.started(ch)
-	if hello == nil {
-		return ch, nil
+	if hello != nil {
+		ch.reply, err = ch.Do(ctx, hello, nil)
 	}
-	if ch.reply, err = ch.Do(ctx, hello, nil); err == nil {
+	switch {
+	case s.Gone():
+		s.end(ch)
+	case err == nil:
 		return ch, nil
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		err = fmt.Errorf("no answer to initialize within %v (%d lines were not JSON)", wakeBudget, ch.Noise())
 		s.end(ch)
-		return nil, s.unavailable(err, true)
+		return nil, s.unavailable(err, s.crashed)
 	}
-	return nil, s.unavailable(err, false) // its end was counted already
+	return nil, s.unavailable(err, func(error) {}) // its end was counted already
 }
 
 // started accounts for the end of a start; ch is nil where it failed.
@@ -97,17 +100,15 @@ func (s *Server) end(ch *channel) {
 }
 
 // unavailable counts a failed start and describes it.
-func (s *Server) unavailable(err error, count bool) error {
-	if s.ctx.Err() != nil {
+func (s *Server) unavailable(err error, count func(error)) error {
+	if s.Gone() {
 		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
 	}
 	var busy *upstream.Wait
 	if errors.As(err, &busy) {
 		return &StateError{s.cfg.Name, "starting", err.Error(), 2 * time.Second}
 	}
-	if count || s.cfg.Patient {
-		s.failed(err, count)
-	}
+	count(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &StateError{s.cfg.Name, s.state(), err.Error(), max(time.Second, time.Until(s.until))}
@@ -119,13 +120,13 @@ func (ch *channel) ended(_ *link.Link, reason error) {
 	s.mu.Lock()
 	delete(s.channels, ch)
 	maps.DeleteFunc(s.common, func(_ bool, c *channel) bool { return c == ch })
-	if time.Since(ch.born) > healthy {
+	asked := ch.asked || s.Gone() || errors.Is(reason, upstream.ErrRenewed)
+	if asked && ch.reply != nil || time.Since(ch.born) > healthy {
 		s.failures, s.crashes = 0, 0
 	}
-	asked := ch.asked || s.ctx.Err() != nil || errors.Is(reason, upstream.ErrRenewed)
 	s.mu.Unlock()
 	if !asked {
-		s.failed(reason, true)
+		s.crashed(reason)
 	}
 }
 

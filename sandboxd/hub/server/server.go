@@ -41,9 +41,7 @@ type Config struct {
 	Name, Type, Hash string
 	Dial             upstream.Dial
 	// Shared: one connection serves all clients (docker).
-	Shared bool
-	// Patient: a refused connection is no crash (unix, tcp, http, sse).
-	Patient     bool
+	Shared      bool
 	Hidden      bool // not in the aggregate
 	KeepAlive   bool
 	Idle        time.Duration // until it sleeps; 0: never
@@ -51,6 +49,8 @@ type Config struct {
 	Store       *store.Store
 	Log         *slog.Logger
 	Warnings    []string
+	// Release, if not nil, gives back what Dial needed.
+	Release func()
 }
 
 // StateError says that a server cannot serve now, and why.
@@ -98,6 +98,9 @@ func New(cfg Config) *Server {
 func (s *Server) Close() {
 	s.off(errRemoved)
 	s.Sleep()
+	if s.cfg.Release != nil {
+		s.cfg.Release()
+	}
 }
 
 // Sleep ends the server's processes; the next use wakes it.
@@ -185,14 +188,19 @@ func (s *Server) room() error {
 	return nil
 }
 
-// failed counts an unasked end or a failed start.
-func (s *Server) failed(reason error, crash bool) {
+// crashed counts a process that ended unasked, or that never answered.
+func (s *Server) crashed(reason error) {
+	s.mu.Lock()
+	s.crashes++
+	s.mu.Unlock()
+	s.failed(reason)
+}
+
+// failed starts the next back-off.
+func (s *Server) failed(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures++
-	if crash {
-		s.crashes++
-	}
 	wait := longestWait
 	if s.failures < 10 {
 		wait = min(longestWait, firstWait<<(s.failures-1))

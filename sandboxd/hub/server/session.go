@@ -76,10 +76,10 @@ func (c *Session) Handle(ctx context.Context, req Request) (Cancel, error) {
 		}
 	case !m.IsRequest():
 		c.notify(m)
-	case m.Method == "initialize":
+	case m.Method == "initialize" && c.hello == nil:
 		return nil, c.initialize(ctx, req)
-	case c.hello == nil:
-		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidRequest, "initialize comes first"), true)
+	case m.Method == "initialize", c.hello == nil:
+		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidRequest, "initialize comes first, and once"), true)
 	default:
 		return c.call(ctx, req)
 	}

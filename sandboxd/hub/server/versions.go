@@ -20,15 +20,12 @@ func Known(version string) bool { return version == "" || slices.Contains(versio
 // greeted once for everybody has one answer for all versions.
 func (s *Server) initResult(version string) json.RawMessage {
 	snap := s.snapshot()
-	if result, ok := snap.Init[version]; ok || !s.cfg.Shared {
-		return result
-	}
-	for _, v := range versions {
-		if result := snap.Init[v]; result != nil {
+	for _, v := range slices.Backward(versions) {
+		if result := snap.Init[v]; result != nil && s.cfg.Shared {
 			return s.forVersion(result, version)
 		}
 	}
-	return nil
+	return snap.Init[version]
 }
 
 // forVersion answers a client of an older version with its own one: what newer
