@@ -28,6 +28,8 @@ var proven = []struct{ command, by string }{
 	{"docker build", "e2e/docker TestMakeUp"},
 	{"docker network create", "e2e/docker TestMakeUp"},
 	{"docker run", "e2e/docker TestMakeUp"},
+	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "sandboxd/hub TestAggregate"},
+	{"docker compose exec hub sandboxd hub accept", "sandboxd/hub TestChangedDefinitionIsWithheld"},
 	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
 	{"install -m 640", "outside: the owner's secrets"},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
@@ -54,7 +55,7 @@ func findings() string {
 
 func configuration(t *testing.T) string {
 	var b bytes.Buffer
-	for _, table := range []shared.Table{new(serve.Settings).Table()} {
+	for _, table := range []shared.Table{new(serve.Settings).Table(), new(hub.Settings).Table()} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| variable | flag | default | |\n|---|---|---|---|\n", table.Command, cell(table.Intro))
 		for _, s := range table.Settings {
 			flag := "`-" + s.Flag() + "`"

@@ -66,6 +66,37 @@ func TestComposeStack(t *testing.T) {
 	})
 }
 
+// sandboxd plan reads the committed files as Compose renders them.
+func TestPlan(t *testing.T) {
+	d := rig.NeedImages(t)
+	c := rig.NewCheckout(t, 0)
+	c.Stack(d)
+	c.Make("env")
+	plan := func(args ...string) (string, int) {
+		cmd := c.Command(rig.Binary(t, "sandboxd"), append([]string{"plan"}, args...)...)
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	out, code := plan()
+	if code != 0 || !strings.Contains(out, "sandbox could\n") || strings.Contains(out, "docker.sock") || strings.Contains(out, " have ") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if out, code := plan("-accept"); code != 0 {
+		t.Fatalf("accept: %d %s", code, out)
+	}
+	if out, code := plan(); code != 0 || !strings.Contains(out, "The same as the accepted plan.") {
+		t.Errorf("unchanged: %d\n%s", code, out)
+	}
+	c.Env = append(c.Env, "COMPOSE_PROFILES=hub,dockerproxy", "MCP_JAIL=group")
+	out, code = plan()
+	if code != 2 || !strings.Contains(out, "+ dockerproxy: control Docker, which is root on this host") || !strings.Contains(out, "+ sandbox: run commands without the kernel's walls") {
+		t.Errorf("with the hub and without the jail: %d\n%s", code, out)
+	}
+	if strings.Contains(out, "+ hub: control Docker") {
+		t.Errorf("the hub holds Docker's socket:\n%s", out)
+	}
+}
+
 func output(t *testing.T, cmd *exec.Cmd, secret string) report {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -235,10 +235,22 @@ func difference(out io.Writer, known bool, more, less Plan) {
 		return
 	}
 	fmt.Fprint(out, "\nAgainst the accepted plan:\n")
-	for _, g := range more {
-		fmt.Fprintf(out, "+ %s: %s\n", g.Part, g.text())
+	list(out, "+", more)
+	list(out, "-", less)
+}
+
+// list shortens the jail's policy, whose lines mostly change together.
+func list(out io.Writer, sign string, plan Plan) {
+	rules := 0
+	for _, g := range plan {
+		if g.Part == jailPart {
+			if rules++; rules > 5 {
+				continue
+			}
+		}
+		fmt.Fprintf(out, "%s %s: %s\n", sign, g.Part, g.text())
 	}
-	for _, g := range less {
-		fmt.Fprintf(out, "- %s: %s\n", g.Part, g.text())
+	if rules > 5 {
+		fmt.Fprintf(out, "%s %s: and %d more rules, see -json\n", sign, jailPart, rules-5)
 	}
 }
