@@ -49,3 +49,10 @@ func Numbers(arch string) map[string]int {
 	}
 	return all
 }
+
+// RequireABI makes the jail ask for another Landlock version.
+func RequireABI(v int) (undo func()) {
+	was := minABI
+	minABI = v
+	return func() { minABI = was }
+}

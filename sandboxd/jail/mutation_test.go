@@ -64,3 +64,24 @@ func configs(t *testing.T) (cs []jail.Config) {
 	}
 	return cs
 }
+
+// A kernel that is too old stops the start, with what is missing, the way out
+// and what that loses.
+func TestOldKernel(t *testing.T) {
+	defer jail.RequireABI(99)()
+	_, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{t.TempDir()}})
+	for _, want := range []string{"Landlock version 99 is needed", "this kernel has", "MCP_JAIL=group", "token"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	// Nothing falls open by itself, and what was asked for is said aloud.
+	j, err := jail.New(jail.Config{Mode: jail.Group})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if n := j.Notices(); len(n) != 1 || !strings.Contains(n[0], "MCP_JAIL=group") {
+		t.Errorf("%q", n)
+	}
+}

@@ -10,7 +10,7 @@ import (
 
 // minABI is the Landlock version of Linux 6.12, the first that can keep
 // signals inside a domain.
-const minABI = 6
+var minABI = 6
 
 // rule is one line of the policy. What it does depends on its kind:
 //
