@@ -45,7 +45,6 @@ type fakeContainer struct {
 	body            map[string]any
 	conn            net.Conn // the attached one
 	in              *bufio.Reader
-	stdin           io.Reader
 	gone            chan struct{}
 	once            sync.Once
 	code            int
