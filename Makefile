@@ -27,7 +27,7 @@ test: ## Everything that this machine can run, harmless to it
 	@cd e2e && go run ./cmd/gates
 
 e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
-	@cd e2e && go run ./cmd/gates -only e2e
+	@cd e2e && go run ./cmd/gates -only yaegi,main,edge,hub,doctor,docker,conformance
 
 soak: ## The long figures: hours of load, thousands of sessions
 	@SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...

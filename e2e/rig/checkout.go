@@ -30,35 +30,14 @@ func NewCheckout(t testing.TB, uid uint32) *Checkout {
 	}
 	home := PublicDir(t)
 	c := &Checkout{Dir: filepath.Join(home, "sallyport"), UID: uid, t: t}
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = Root(t)
-	names, err := list.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	cp := exec.Command("cp", append([]string{"--parents", "-P", "-t", c.Dir}, existing(list.Dir, string(names))...)...)
-	cp.Dir = list.Dir
-	if err := os.Mkdir(c.Dir, 0o755); err != nil {
+	if err := tools.CopyCheckout(c.Dir); err != nil {
 		t.Fatal(err)
-	}
-	if out, err := cp.CombinedOutput(); err != nil {
-		t.Fatalf("copying the checkout: %v\n%.2000s", err, out)
 	}
 	if out, err := exec.Command("chown", "-R", "--no-dereference", itoa(uid)+":"+itoa(uid), home).CombinedOutput(); err != nil {
 		t.Fatalf("chown: %v\n%.2000s", err, out)
 	}
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GOFLAGS=-buildvcs=false"}
 	return c
-}
-
-// existing leaves out what Git knows and the folder no longer holds.
-func existing(root, names string) (found []string) {
-	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
-		if _, err := os.Lstat(filepath.Join(root, name)); err == nil {
-			found = append(found, name)
-		}
-	}
-	return found
 }
 
 // Command prepares a command that runs in the checkout as its user, who may use

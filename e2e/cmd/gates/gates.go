@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -16,26 +17,71 @@ type gate struct {
 	run  func() count
 }
 
+// areas are the end-to-end gates: the packages of e2e that belong together. A
+// package that no area names belongs to the first.
+var areas = []struct {
+	name     string
+	packages []string
+}{
+	{"main", nil},
+	{"edge", []string{"edge"}},
+	{"hub", []string{"hub", "proxy"}},
+	{"doctor", []string{"doctor"}},
+	{"docker", []string{"docker"}},
+	{"conformance", []string{"conformance"}},
+}
+
 // gates returns them in the order in which they fail fastest.
 func gates(root string) []gate {
 	e2e := filepath.Join(root, "e2e")
-	return []gate{
-		{"gofmt", check(func() error { return gofmt(root) })},
-		{"vet", check(func() error {
+	all := []gate{
+		{"gofmt", check("gofmt", func() error { return gofmt(root) })},
+		{"vet", check("vet", func() error {
 			return errors.Join(quiet(root, "go", "vet", "./..."), quiet(e2e, "go", "vet", "-tags=bench", "./..."))
 		})},
-		{"staticcheck", check(func() error { return staticcheck(root, e2e) })},
+		{"staticcheck", check("staticcheck", func() error { return staticcheck(root, e2e) })},
 		{"unit", func() count { return unit(root) }},
+		{"yaegi", func() count { return goTest(e2e, "-count=1", "-timeout=10m", "./yaegi") }},
 		{"unprivileged", func() count { return unprivileged(root) }},
-		{"e2e", func() count { return goTest(e2e, "-count=1", "-p=2", "-timeout=30m", "./...") }},
 	}
+	for i, area := range areas {
+		all = append(all, gate{area.name, func() count {
+			folders := area.packages
+			if i == 0 {
+				folders = rest(e2e)
+			}
+			args := []string{"-count=1", "-p=2", "-timeout=20m"}
+			for _, folder := range folders {
+				args = append(args, "./"+folder)
+			}
+			return goTest(e2e, args...)
+		}})
+	}
+	return all
+}
+
+// rest lists the folders of tests that no other gate runs.
+func rest(e2e string) (folders []string) {
+	named := []string{"yaegi", "bench"} // a gate of its own; no gate at all (make bench)
+	for _, area := range areas {
+		named = append(named, area.packages...)
+	}
+	files, _ := filepath.Glob(filepath.Join(e2e, "*", "*_test.go")) // the pattern is well formed
+	for _, file := range files {
+		folder := filepath.Base(filepath.Dir(file))
+		if !slices.Contains(named, folder) && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
 }
 
 // check makes a gate's run of something that holds or does not.
-func check(holds func() error) func() count {
+func check(name string, holds func() error) func() count {
 	return func() count {
 		if err := holds(); err != nil {
 			fmt.Println(err)
+			failures = append(failures, name)
 			return count{failed: 1}
 		}
 		return count{passed: 1}
@@ -106,5 +152,5 @@ func unprivileged(root string) count {
 	if os.Geteuid() != 0 {
 		return count{} // the unit gate was already that
 	}
-	return goTestAs(root, "61234", "./sandboxd/jail/...")
+	return goTestAs(root, "61234", "./sandboxd/jail")
 }

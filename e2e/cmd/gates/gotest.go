@@ -10,7 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
+
+// failures names what failed, to be said again at the end.
+var failures []string
 
 // event is one line of `go test -json`.
 type event struct {
@@ -25,46 +30,30 @@ func goTest(dir string, args ...string) count {
 	return testResults(cmd)
 }
 
-// goTestAs builds the tests of the packages here and runs them as another user.
-func goTestAs(root, uid, pattern string) (sum count) {
-	out, err := exec.Command("go", "list", "-C", root, "-f", "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}", pattern).Output()
-	if err != nil {
-		fmt.Println("go list:", err)
-		return count{failed: 1}
-	}
-	for folder := range strings.FieldsSeq(string(out)) {
-		n, err := packageAs(uid, folder)
-		if err != nil {
-			fmt.Println(err)
-			n.failed++
-		}
-		sum.add(n)
-	}
-	return sum
-}
-
-// packageAs runs one package's tests in a copy of its folder: the user may be
-// unable to reach the checkout.
-func packageAs(uid, folder string) (count, error) {
+// goTestAs builds the tests of a package here and runs them as another user, in a
+// copy of the checkout: the user may be unable to reach this one.
+func goTestAs(root, uid, pkg string) count {
 	home, err := os.MkdirTemp("", "sallyport-test-")
 	if err != nil {
-		return count{}, err
+		fmt.Println(err)
+		return count{failed: 1}
 	}
 	defer os.RemoveAll(home)
-	dir, bin := filepath.Join(home, filepath.Base(folder)), filepath.Join(home, "package.test")
+	checkout, bin := filepath.Join(home, "sallyport"), filepath.Join(home, "package.test")
 	err = errors.Join(
-		quiet(folder, "go", "test", "-c", "-o", bin, "."),
-		quiet("", "cp", "-r", folder, dir),
+		tools.CopyCheckout(checkout),
+		quiet(root, "go", "test", "-c", "-o", bin, pkg),
 		quiet("", "chown", "-R", uid+":"+uid, home),
 	)
 	if err != nil {
-		return count{}, err
+		fmt.Println(err)
+		return count{failed: 1}
 	}
-	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", folder+" as "+uid,
+	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", pkg+" as "+uid,
 		"setpriv", "--reuid="+uid, "--regid="+uid, "--clear-groups", "--inh-caps=-all",
 		"env", "HOME="+home, bin, "-test.v=test2json", "-test.timeout=20m")
-	cmd.Dir = dir
-	return testResults(cmd), nil
+	cmd.Dir = filepath.Join(checkout, pkg)
+	return testResults(cmd)
 }
 
 // testResults runs a command that writes test events, prints the output of what
@@ -130,6 +119,7 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 		if failedIn[e.Package] == 0 { // it did not build, or it ended before its tests
 			fmt.Print(text)
 			n.failed++
+			failures = append(failures, e.Package)
 		}
 	case e.Test == "" && e.Action == "pass":
 		fmt.Printf("ok   %s (%.0f s)\n", e.Package, e.Elapsed)
@@ -142,6 +132,7 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 	default:
 		n.failed++
 		failedIn[e.Package]++
+		failures = append(failures, e.Package+" "+e.Test)
 		fmt.Printf("FAIL %s %s\n%s", e.Package, e.Test, text)
 	}
 	return n

@@ -35,6 +35,9 @@ func main() {
 		fmt.Printf("--- gate %-11s %5.1f min: %s\n", g.name, time.Since(began).Minutes(), n)
 		sum.add(n)
 	}
+	for _, name := range failures {
+		fmt.Println("FAILED:", name)
+	}
 	fmt.Printf("all gates: %.1f min\n%s\n", time.Since(start).Minutes(), sum)
 	if sum.failed > 0 || os.Getenv("CI") == "true" && sum.skipped > 0 {
 		os.Exit(1)
