@@ -11,24 +11,11 @@ import (
 type oomCount int
 
 // oomKills reads the counter: cgroup v2's memory.events, v1's
-// memory.oom_control. In a container the own group is the root of the mount.
+// memory.oom_control at the root of the mount, which is a container's own group.
 func oomKills() oomCount {
 	own, _ := os.ReadFile("/proc/self/cgroup")
-	v1, v2 := "", ""
-	for line := range strings.Lines(string(own)) {
-		if part := strings.SplitN(strings.TrimSpace(line), ":", 3); len(part) == 3 {
-			switch part[1] {
-			case "":
-				v2 = part[2]
-			case "memory":
-				v1 = part[2]
-			}
-		}
-	}
-	for _, f := range []string{
-		"/sys/fs/cgroup" + v2 + "/memory.events", "/sys/fs/cgroup/memory" + v1 + "/memory.oom_control",
-		"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control",
-	} {
+	_, v2, _ := strings.Cut("\n"+strings.TrimSpace(string(own)), "\n0::")
+	for _, f := range []string{"/sys/fs/cgroup" + v2 + "/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
 		if raw, err := os.ReadFile(f); err == nil && bytes.Contains(raw, []byte("\noom_kill ")) {
 			return oomCount(field(raw, "oom_kill "))
 		}

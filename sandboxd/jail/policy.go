@@ -63,41 +63,26 @@ const (
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-var rights = []rule{
-	{kind: "outer", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
-	{kind: "scope", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
-	{kind: "scope", name: "abstract_unix_socket", bits: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET},
-	{kind: "handle", name: "execute", bits: unix.LANDLOCK_ACCESS_FS_EXECUTE},
-	{kind: "handle", name: "write_file", bits: unix.LANDLOCK_ACCESS_FS_WRITE_FILE},
-	{kind: "handle", name: "read_file", bits: unix.LANDLOCK_ACCESS_FS_READ_FILE},
-	{kind: "handle", name: "read_dir", bits: unix.LANDLOCK_ACCESS_FS_READ_DIR},
-	{kind: "handle", name: "remove_dir", bits: unix.LANDLOCK_ACCESS_FS_REMOVE_DIR},
-	{kind: "handle", name: "remove_file", bits: unix.LANDLOCK_ACCESS_FS_REMOVE_FILE},
-	{kind: "handle", name: "make_char", bits: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR},
-	{kind: "handle", name: "make_dir", bits: unix.LANDLOCK_ACCESS_FS_MAKE_DIR},
-	{kind: "handle", name: "make_reg", bits: unix.LANDLOCK_ACCESS_FS_MAKE_REG},
-	{kind: "handle", name: "make_sock", bits: unix.LANDLOCK_ACCESS_FS_MAKE_SOCK},
-	{kind: "handle", name: "make_fifo", bits: unix.LANDLOCK_ACCESS_FS_MAKE_FIFO},
-	{kind: "handle", name: "make_block", bits: unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK},
-	{kind: "handle", name: "make_sym", bits: unix.LANDLOCK_ACCESS_FS_MAKE_SYM},
-	{kind: "handle", name: "refer", bits: unix.LANDLOCK_ACCESS_FS_REFER},
-	{kind: "handle", name: "truncate", bits: unix.LANDLOCK_ACCESS_FS_TRUNCATE},
-	{kind: "handle", name: "ioctl_dev", bits: unix.LANDLOCK_ACCESS_FS_IOCTL_DEV},
-}
-
-var ports = []rule{
-	{kind: "tcp", name: "bind", bits: unix.LANDLOCK_ACCESS_NET_BIND_TCP},
-	{kind: "tcp", name: "connect", bits: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP},
-}
+// fileRights are Landlock's rights on files, each in the place of its bit
+// (LANDLOCK_ACCESS_FS_*, linux/landlock.h).
+const fileRights = "execute write_file read_file read_dir remove_dir remove_file make_char make_dir " +
+	"make_reg make_sock make_fifo make_block make_sym refer truncate ioctl_dev"
 
 // rules is the whole policy of a full jail, in the order in which it is built.
 func (c Config) rules() []rule {
-	rs := slices.Clone(rights)
-	if c.InContainer { // ls / is worth more there than the names in it
-		rs = slices.DeleteFunc(rs, func(r rule) bool { return r.bits == unix.LANDLOCK_ACCESS_FS_READ_DIR })
+	rs := []rule{
+		{kind: "outer", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
+		{kind: "scope", name: "signal", bits: unix.LANDLOCK_SCOPE_SIGNAL},
+		{kind: "scope", name: "abstract_unix_socket", bits: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET},
+	}
+	for i, name := range strings.Fields(fileRights) {
+		if name != "read_dir" || !c.InContainer { // ls / is worth more there than the names in it
+			rs = append(rs, rule{kind: "handle", name: name, bits: 1 << i})
+		}
 	}
 	if c.Network != Container {
-		rs = append(rs, ports...)
+		rs = append(rs, rule{kind: "tcp", name: "bind", bits: unix.LANDLOCK_ACCESS_NET_BIND_TCP},
+			rule{kind: "tcp", name: "connect", bits: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP})
 	}
 	rs = append(rs, c.grants()...)
 	rs = append(rs, c.calls()...)

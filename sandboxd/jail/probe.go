@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -165,8 +166,7 @@ func (p place) callAttempts() []attempt {
 			as = append(as, attempt{r.String(), call(nr, args), unix.EPERM})
 		}
 	}
-	as = append(as, attempt{"new system calls", call(unknownCall, invalid()), unix.ENOSYS})
-	return as
+	return append(as, attempt{"new system calls", call(unknownCall, invalid()), unix.ENOSYS})
 }
 
 // refusedValues are arguments that a rule refuses.
@@ -177,24 +177,10 @@ func (p place) refusedValues(r rule) []uint32 {
 	case r.op == "&": // with CLONE_FS a new user namespace is invalid in itself
 		return []uint32{unix.CLONE_NEWUSER | unix.CLONE_FS}
 	case strings.HasPrefix(r.name, "socket"):
-		var vals []uint32
-		for _, family := range []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG} {
-			if !contains(r.vals, family) {
-				vals = append(vals, family)
-			}
-		}
-		return vals
+		families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG}
+		return slices.DeleteFunc(families, func(f uint32) bool { return slices.Contains(r.vals, f) })
 	}
 	return []uint32{uint32(p.Canary)}
-}
-
-func contains(vals []uint32, v uint32) bool {
-	for _, w := range vals {
-		if v == w {
-			return true
-		}
-	}
-	return false
 }
 
 func invalid() (args [6]uintptr) {
