@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
@@ -43,6 +44,9 @@ type Server struct {
 // New makes a server. It starts nothing but the watch over idle sessions; the
 // caller serves Handler and calls Close at the end.
 func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Server {
+	if set.Tools == nil {
+		set.Tools = tool.Default
+	}
 	s := &Server{set: set, log: log, audit: audit, sessions: shared.NewSessions(set.MaxSessions)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ended, s.end = context.WithCancel(context.Background())

@@ -33,6 +33,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	shared.TuneMemory()
 	log := shared.NewLogger(stderr)
+	for _, name := range set.Table().Unknown(os.Environ()) {
+		log.Warn("this variable is no setting of sandboxd serve; misspelt?", "variable", name)
+	}
 	switch err := listen(ctx, set, stdout, log); {
 	case errors.Is(err, ErrJail):
 		fmt.Fprintln(stderr, "sandboxd serve:", err)

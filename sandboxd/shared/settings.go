@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -104,6 +105,20 @@ func (s Setting) apply(flags map[string]string, env Lookup, m *Mistakes) {
 	} else if err != nil {
 		m.Add("%s %q: %v", name, value, err)
 	}
+}
+
+// Unknown returns the MCP_ variables of environ (as os.Environ gives it) that
+// this command has no setting for: a misspelt name would leave a default in
+// force without a word.
+func (t Table) Unknown(environ []string) (names []string) {
+	for _, pair := range environ {
+		name, _, _ := strings.Cut(pair, "=")
+		known := slices.ContainsFunc(t.Settings, func(s Setting) bool { return s.Env == name })
+		if strings.HasPrefix(name, "MCP_") && !known {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Usage writes the help text: every setting with variable, flag, default.

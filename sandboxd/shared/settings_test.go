@@ -121,6 +121,15 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+func TestUnknownVariables(t *testing.T) {
+	var h shared.HTTP
+	table := shared.Table{Settings: h.Settings("127.0.0.1:1", "/base")}
+	got := table.Unknown([]string{"MCP_ADDR=x", "MCP_REQUIRE_EGDE=true", "PATH=/bin", "XMCP_ADDR=x", "MCP_"})
+	if strings.Join(got, " ") != "MCP_REQUIRE_EGDE MCP_" {
+		t.Errorf("unknown: %q", got)
+	}
+}
+
 func TestOutside(t *testing.T) {
 	dir := t.TempDir()
 	workspace, other := filepath.Join(dir, "work"), filepath.Join(dir, "workers")

@@ -15,6 +15,10 @@ const (
 	// KeepAliveEvery is the longest silence of an event stream. Clients and
 	// proxies cut silent bodies after 60 to 300 seconds.
 	KeepAliveEvery = 15 * time.Second
+	// AwaitEvery is the longest silence while a call runs. Traefik's fast proxy
+	// learns that a client has gone only from its writes, and only from the
+	// second one: the first still finds a socket that takes it (tried).
+	AwaitEvery = 5 * time.Second
 	// WriteWait is how long the peer may take to accept one piece of a response.
 	WriteWait = 30 * time.Second
 	// writePiece bounds what one deadline covers, in bytes: a slow reader gets
@@ -26,7 +30,8 @@ var keepAlive = []byte(": keep-alive\n\n")
 
 // A Stream is the ResponseWriter of one request. Each write has a deadline, so
 // that a reader that stalls cannot hold memory for ever; and an event stream
-// gets a comment after every silence of KeepAliveEvery, never inside an event.
+// gets a comment after every silence of KeepAliveEvery (AwaitEvery while a call
+// runs), never inside an event.
 // When a write fails net/http ends the request's context.
 type Stream struct {
 	inner http.ResponseWriter
@@ -36,7 +41,7 @@ type Stream struct {
 	timer   *time.Timer // runs while the response is, or may become, an event stream
 	status  int         // sent with the header; 0 until then
 	events  bool        // it said text/event-stream
-	pending bool        // the handler waits, and the header may be sent for it
+	waiting int         // calls that run; the header may be sent for them
 	ended   bool        // ServeHTTP returned: nothing may be written any more
 	tail    []byte      // the last bytes written, at most four
 	last    time.Time   // of the last write
@@ -116,12 +121,12 @@ func (s *Stream) Flush() { _ = s.FlushError() }
 func (s *Stream) Await() (settle func() (started bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending = true
+	s.waiting++
 	s.arm()
 	return func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.pending = false
+		s.waiting--
 		return s.status != 0
 	}
 }
@@ -169,12 +174,12 @@ func (s *Stream) send(p []byte) (n int, err error) {
 func (s *Stream) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || !s.events && !(s.pending && s.status == 0 && s.isEvents()) {
+	if s.ended || !s.events && !(s.waiting > 0 && s.status == 0 && s.isEvents()) {
 		s.timer = nil
 		return
 	}
-	s.timer.Reset(KeepAliveEvery)
-	if !s.betweenEvents() || time.Since(s.last) < KeepAliveEvery/2 {
+	s.arm()
+	if !s.betweenEvents() || time.Since(s.last) < s.silence()/2 {
 		return
 	}
 	s.start(http.StatusOK)
@@ -185,8 +190,17 @@ func (s *Stream) beat() {
 
 func (s *Stream) arm() {
 	if s.timer == nil {
-		s.timer = time.AfterFunc(KeepAliveEvery, s.beat)
+		s.timer = time.AfterFunc(s.silence(), s.beat)
+	} else {
+		s.timer.Reset(s.silence())
 	}
+}
+
+func (s *Stream) silence() time.Duration {
+	if s.waiting > 0 {
+		return AwaitEvery
+	}
+	return KeepAliveEvery
 }
 
 func (s *Stream) end() (status int) {

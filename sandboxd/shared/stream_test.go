@@ -140,7 +140,7 @@ func TestAwait(t *testing.T) {
 	serve(t, func(w http.ResponseWriter, r *http.Request, rec *recorder) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		settle := shared.StreamFrom(r.Context()).Await()
-		time.Sleep(shared.KeepAliveEvery / 2)
+		time.Sleep(shared.AwaitEvery / 2)
 		if settle() || rec.status != 0 {
 			t.Error("a quick result finds the header sent")
 		}
@@ -149,9 +149,31 @@ func TestAwait(t *testing.T) {
 			t.Error("the header was sent after the wait")
 		}
 		settle = shared.StreamFrom(r.Context()).Await()
-		time.Sleep(2*shared.KeepAliveEvery + time.Second)
+		time.Sleep(2*shared.AwaitEvery + time.Second)
 		if !settle() || rec.text() != comment+comment {
 			t.Errorf("a slow result finds %q", rec.text())
+		}
+	})
+}
+
+// While a call runs an open stream is less often silent, and later as before.
+func TestAwaitOnAnOpenStream(t *testing.T) {
+	serve(t, func(w http.ResponseWriter, r *http.Request, rec *recorder) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		time.Sleep(shared.KeepAliveEvery - time.Second)
+		first := shared.StreamFrom(r.Context()).Await()
+		second := shared.StreamFrom(r.Context()).Await()
+		time.Sleep(shared.AwaitEvery + time.Second)
+		first()
+		time.Sleep(shared.AwaitEvery)
+		if got := strings.Count(rec.text(), comment); got != 2 {
+			t.Errorf("%d comments while a call runs, want 2", got)
+		}
+		second()
+		time.Sleep(2 * shared.KeepAliveEvery)
+		if got := strings.Count(rec.text(), comment); got > 5 {
+			t.Errorf("%d comments, want at most 5", got)
 		}
 	})
 }
