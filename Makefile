@@ -31,7 +31,8 @@ e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
 
 soak: ## The long figures: hours of load, thousands of sessions
 	@SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...
-	@cd e2e && SALLYPORT_SOAK=true go test -count=1 -timeout 4h -v -run Soak ./...
+	@SALLYPORT_SOAK=true go test -count=1 -timeout 4h -p 1 -v -run Soak ./...
+	@cd e2e && SALLYPORT_SOAK=true go test -count=1 -timeout 4h -p 1 -v -run Soak ./...
 
 lint: ## gofmt, vet, staticcheck
 	@cd e2e && go run ./cmd/gates -only gofmt,vet,staticcheck
@@ -47,6 +48,7 @@ install: bin/sandboxd ## Install sandboxd and its systemd unit into PREFIX (/usr
 
 # 0755 whatever the umask: started as root, sandboxd becomes another user and
 # then starts itself again for each command.
+# -buildvcs=false: git refuses a checkout of another user, and with it "sudo make run".
 bin/sandboxd:
-	@CGO_ENABLED=0 go build -mod=vendor -trimpath -o $@ ./sandboxd
+	@CGO_ENABLED=0 go build -mod=vendor -trimpath -buildvcs=false -o $@ ./sandboxd
 	@chmod 0755 bin $@

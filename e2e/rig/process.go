@@ -155,7 +155,7 @@ func Binary(t testing.TB, name string) string {
 		}
 		os.Chmod(dir, 0o755) // other users start it too
 		bin := filepath.Join(dir, name)
-		cmd := exec.Command("go", "build", "-mod=vendor", "-o", bin, "./"+name)
+		cmd := exec.Command("go", "build", "-mod=vendor", "-buildvcs=false", "-o", bin, "./"+name)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 		cmd.Stderr = os.Stderr

@@ -15,7 +15,7 @@ func CopyCheckout(dst string) error {
 	if err != nil {
 		return err
 	}
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list := exec.Command("git", "-c", "safe.directory="+root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = root
 	names, err := list.Output()
 	if err != nil {

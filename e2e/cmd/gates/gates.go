@@ -100,7 +100,7 @@ func quiet(dir, name string, args ...string) error {
 }
 
 func gofmt(root string) error {
-	cmd := exec.Command("git", "ls-files", "-z", "--", "*.go", ":!vendor")
+	cmd := exec.Command("git", "-c", "safe.directory="+root, "ls-files", "-z", "--", "*.go", ":!vendor")
 	cmd.Dir = root
 	names, err := cmd.Output()
 	if err != nil {
