@@ -25,6 +25,13 @@ const pollEvery = time.Second
 // together, outside a container: some sixty of Node's.
 const stdioTasks = 1024
 
+// What one server may have at once. Many clients never end their sessions, so
+// processes, which cost most, are given to whoever comes.
+const (
+	maxProcesses   = 16
+	maxConnections = 256
+)
+
 // registry are the servers in force.
 type registry struct {
 	mu      sync.Mutex
@@ -93,7 +100,7 @@ func (h *Hub) apply(config *spec.Config) {
 			h.log.Info("removed or edited", "server", name)
 			go func() {
 				s.Close()
-				h.front.CloseServer(h.set.BasePath + "/servers/" + name + "/")
+				h.front.Sweep()
 			}()
 		}
 	}
@@ -120,7 +127,7 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := server.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
+	c := server.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
 		Idle: time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
 		Store: h.store, Log: h.log.With("server", e.Name), Warnings: e.Warnings}
 	if e.IdleMinutes > 0 {
@@ -132,6 +139,7 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 	remote := upstream.Remote{URL: e.URL, Header: e.Headers}
 	switch e.Type {
 	case spec.Stdio:
+		c.Most = maxProcesses
 		c.Dial, c.Release, err = h.child(e)
 	case spec.Unix:
 		c.Dial = upstream.Unix(e.Socket)

@@ -50,7 +50,8 @@ func (s session) Handle(ctx context.Context, req server.Request) (server.Cancel,
 	return s.handle(ctx, req, false)
 }
 
-func (s session) Close() {}
+func (s session) Close()     {}
+func (s session) Gone() bool { return false }
 
 // Once implements front.Target.
 func (a *Aggregate) Once(ctx context.Context, req server.Request) (server.Cancel, error) {

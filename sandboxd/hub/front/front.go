@@ -33,6 +33,7 @@ type Target interface {
 type Session interface {
 	Handle(ctx context.Context, req server.Request) (server.Cancel, error)
 	Close()
+	Gone() bool // what it is a session with is no longer there
 }
 
 // Front holds the sessions of all targets.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
@@ -84,10 +83,10 @@ func (s *session) close() {
 	s.front.live.Delete(s.id)
 }
 
-// CloseServer ends the sessions at the paths below prefix, whose target is gone.
-func (f *Front) CloseServer(prefix string) {
+// Sweep ends the sessions whose target is gone.
+func (f *Front) Sweep() {
 	f.live.Range(func(_, v any) bool {
-		if s := v.(*session); strings.HasPrefix(s.path, prefix) {
+		if s := v.(*session); s.target.Gone() {
 			s.end()
 		}
 		return true

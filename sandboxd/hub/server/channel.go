@@ -78,7 +78,8 @@ func (s *Server) open(ctx context.Context, hello *rpc.Message) (*channel, error)
 		s.end(ch)
 		return nil, s.unavailable(err, s.crashed)
 	}
-	return nil, s.unavailable(err, func(error) {}) // its end was counted already
+	ch.Close() // and wait until its end is counted
+	return nil, s.unavailable(err, func(error) {})
 }
 
 // started accounts for the end of a start; ch is nil where it failed.

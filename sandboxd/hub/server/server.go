@@ -33,7 +33,6 @@ const (
 	maxCrashes  = 5               // unasked ends in a row, then parked
 	healthy     = time.Minute     // a life this long makes earlier failures forgotten
 	shortWait   = 3 * time.Second // a back-off that a request sits out
-	maxLinks    = 16              // processes or connections of one server
 )
 
 // Config is what a server is made of.
@@ -42,6 +41,7 @@ type Config struct {
 	Dial             upstream.Dial
 	// Shared: one connection serves all clients (docker).
 	Shared      bool
+	Most        int  // processes or connections at once; the longest idle one gives way
 	Hidden      bool // not in the aggregate
 	KeepAlive   bool
 	Idle        time.Duration // until it sleeps; 0: never
@@ -168,7 +168,7 @@ func (s *Server) room() error {
 	s.mu.Lock()
 	var oldest *channel
 	var idle time.Duration
-	if len(s.channels)+s.starting >= maxLinks {
+	if len(s.channels)+s.starting >= s.cfg.Most {
 		for ch := range s.channels {
 			if d := ch.Idle(); d > idle {
 				oldest, idle = ch, d
@@ -176,7 +176,7 @@ func (s *Server) room() error {
 		}
 		if oldest == nil {
 			s.mu.Unlock()
-			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", maxLinks), 5 * time.Second}
+			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
 		}
 		oldest.asked = true
 	}

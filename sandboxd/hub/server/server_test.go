@@ -37,7 +37,7 @@ func newServer(t *testing.T, dial upstream.Dial) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.Config{Name: "s", Hash: "h", Dial: dial, Store: st, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s := server.New(server.Config{Name: "s", Most: 4, Hash: "h", Dial: dial, Store: st, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(s.Close)
 	return s
 }

@@ -152,7 +152,6 @@ func (c *Session) wake(ctx context.Context) (err error) {
 
 // call takes a request other than initialize.
 func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
-	m := req.Message
 	if !c.live() && c.fromSnapshot(req) {
 		return nil, nil
 	}
@@ -160,23 +159,34 @@ func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
 		req.Sink.Deliver(fault, true)
 		return nil, nil
 	}
-	if err := c.wake(ctx); err != nil {
-		return nil, err
+	for {
+		if err := c.wake(ctx); err != nil {
+			return nil, err
+		}
+		cancel, err := c.pass(ctx, c.ch, req)
+		if c.live() || err == nil {
+			return cancel, err
+		}
+		// It ended just now, perhaps to make room: nothing was sent yet.
 	}
-	ch := c.ch
+}
+
+// pass sends a request to an awake server. Its error says that nothing was
+// sent.
+func (c *Session) pass(ctx context.Context, ch *channel, req Request) (Cancel, error) {
 	if ch.reply.IsError() && !c.server.cfg.Shared {
-		c.server.end(ch)
-		return nil, &StateError{c.server.cfg.Name, "refusing", "it no longer answers initialize: " + ch.reply.ErrorText(), 0}
+		req.Sink.Deliver(rpc.Splice(ch.reply.Raw, rpc.Edit{At: ch.reply.IDSpan(), New: req.Message.ID()}), true)
+		return nil, nil
 	}
-	if err := c.server.vet(ctx, ch, req); err != nil {
-		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidParams, "%v", err), true)
+	if err := c.server.vet(ctx, ch, req); err != nil && ch.Err() == nil {
+		req.Sink.Deliver(rpc.Fault(req.Message.ID(), rpc.InvalidParams, "%v", err), true)
 		return nil, nil
 	}
 	c.compare()
 	call := c.server.newCall(req)
 	call.Client = c
 	if err := ch.Start(call); err != nil {
-		return nil, &StateError{c.server.cfg.Name, "down", err.Error(), firstWait}
+		return nil, err
 	}
 	return func() { ch.Cancel(call, "client gone") }, nil
 }
@@ -204,6 +214,9 @@ func (c *Session) compare() {
 	}
 	c.told = nil
 }
+
+// Gone reports a session whose server's entry was edited or removed.
+func (c *Session) Gone() bool { return c.server.Gone() }
 
 // Close ends the session and what runs for it.
 func (c *Session) Close() {
