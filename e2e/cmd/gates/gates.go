@@ -25,6 +25,7 @@ var areas = []struct {
 }{
 	{"main", nil},
 	{"edge", []string{"edge"}},
+	{"sandbox", []string{"sandbox"}},
 	{"hub", []string{"hub", "proxy"}},
 	{"doctor", []string{"doctor"}},
 	{"docker", []string{"docker"}},
