@@ -20,6 +20,7 @@ type target struct {
 	Victim, Thread int    // a process of the account, and a thread of it
 	Outside        string // a directory that is not granted
 	Sockets        []string
+	Journal        string // a datagram socket
 	Abstract       string
 	Port           int // a TCP and a UDP port that somebody listens on
 }
@@ -72,6 +73,7 @@ var attacks = map[string]attack{
 	"session bus":     func(t target) error { return dial(t.Sockets[1]) },
 	"tmux socket":     func(t target) error { return dial(t.Sockets[2]) },
 	"ssh-agent":       func(t target) error { return dial(t.Sockets[3]) },
+	"journal":         func(t target) error { return datagramTo(t.Journal) },
 
 	"read outside":    func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_RDONLY) },
 	"write outside":   func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_WRONLY) },
@@ -233,6 +235,17 @@ func dial(path string) error {
 	}
 	defer c.Close()
 	return nil
+}
+
+// datagramTo needs no socket(2): either end of a pair may send elsewhere.
+func datagramTo(path string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	return unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: path})
 }
 
 func sharedFile(target) error {

@@ -158,8 +158,11 @@ func (p place) callAttempts() []attempt {
 		for _, v := range p.refusedValues(r) {
 			args := invalid()
 			for _, other := range rules { // what only this rule refuses
-				if other.name == r.name && other.op == "not in" && len(other.vals) > 0 {
+				switch {
+				case other.name == r.name && other.op == "not in" && len(other.vals) > 0:
 					args[other.arg] = uintptr(other.vals[0])
+				case other.name == r.name && other.op == "&":
+					args[other.arg] = 0
 				}
 			}
 			args[r.arg] = uintptr(v)
@@ -174,6 +177,8 @@ func (p place) refusedValues(r rule) []uint32 {
 	switch {
 	case r.op == "in":
 		return r.vals
+	case r.op == "&" && r.name == "socketpair":
+		return []uint32{unix.SOCK_DGRAM, unix.SOCK_RAW}
 	case r.op == "&": // with CLONE_FS a new user namespace is invalid in itself
 		return []uint32{unix.CLONE_NEWUSER | unix.CLONE_FS}
 	case strings.HasPrefix(r.name, "socket"):

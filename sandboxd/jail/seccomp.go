@@ -44,6 +44,11 @@ const shared = "shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop sem
 // Landlock right covers them. Only the caller itself (0) may be named.
 const others = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages"
 
+// datagrams is the bit that SOCK_DGRAM and SOCK_RAW have, SOCK_STREAM and
+// SOCK_SEQPACKET have not. One end of a pair of the first two can send to the
+// path of any other socket (unix(7)): to the journal, say, or to systemd.
+const datagrams = 2
+
 // newNamespaces are the CLONE_NEW* flags that clone accepts.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
@@ -60,6 +65,9 @@ func (c Config) calls() []rule {
 	}
 	for _, name := range strings.Fields(others) {
 		rs = append(rs, rule{kind: "call", name: name, op: "not in", vals: []uint32{0}})
+	}
+	if !c.InContainer {
+		rs = append(rs, rule{kind: "call", name: "socketpair", arg: 1, op: "&", vals: []uint32{datagrams}})
 	}
 	return append(rs,
 		rule{kind: "call", name: "clone", op: "&", vals: []uint32{newNamespaces}},

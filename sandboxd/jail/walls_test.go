@@ -29,6 +29,12 @@ func battlefield(t *testing.T) (prog string, to target) {
 	for _, path := range append(to.Sockets, to.Abstract) {
 		listen(t, "unix", path)
 	}
+	to.Journal = filepath.Join(to.Outside, "journal")
+	journal, err := net.ListenPacket("unixgram", to.Journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { journal.Close() })
 	to.Port = listen(t, "tcp", "127.0.0.1:0").Addr().(*net.TCPAddr).Port
 	return prog, to
 }
@@ -71,7 +77,7 @@ var heldByEngine = []string{"pidfd_getfd", "mount", "process_vm_readv", "user na
 // each kind of jail. A container and its network open what they name.
 func TestAttacks(t *testing.T) {
 	network := []string{"tcp connect", "mptcp connect", "tcp fast open", "tcp bind", "mptcp bind", "listen unbound", "udp"}
-	container := []string{"docker socket", "session bus", "tmux socket", "ssh-agent", "/dev/shm", "shared memory"}
+	container := []string{"docker socket", "session bus", "tmux socket", "ssh-agent", "journal", "/dev/shm", "shared memory"}
 	for _, cfg := range configs(t) {
 		t.Run(fmt.Sprintf("network %s container %v", cfg.Network, cfg.InContainer), func(t *testing.T) {
 			prog, to := battlefield(t)
