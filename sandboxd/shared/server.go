@@ -16,7 +16,8 @@ const (
 	bodyWait     = 60 * time.Second  // to send a request's body
 	idleWait     = 120 * time.Second // between two requests of a connection
 	shutdownWait = 10 * time.Second  // for requests to end
-	maxHeader    = 64 << 10          // bytes
+	acceptPause  = 200 * time.Millisecond
+	maxHeader    = 64 << 10 // bytes
 )
 
 // Serve answers requests on l until ctx ends. Then it calls stop, which must
@@ -31,7 +32,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+	go func() { failed <- srv.Serve(steady{l, log}) }()
 	select {
 	case err := <-failed:
 		return err
@@ -45,6 +46,27 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 		return srv.Close()
 	}
 	return nil
+}
+
+// steady is a listener that only closing ends. net/http gives up on an error
+// that it does not take for temporary, and a command can cause one: the
+// kernel counts an account's epoll watches (epoll(7), max_user_watches), and
+// where they are used up Accept fails with ENOSPC.
+type steady struct {
+	net.Listener
+	log *slog.Logger
+}
+
+// Accept waits for the next connection, whatever happens to others.
+func (l steady) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		l.log.Error("a connection could not be accepted; trying again", "error", err)
+		time.Sleep(acceptPause)
+	}
 }
 
 // Bodies reads each request's body whole before the handler sees it: at most
