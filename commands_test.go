@@ -20,6 +20,7 @@ var proven = []struct{ command, by string }{
 	{"bin/sandboxd doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
 	{"bin/sandboxd doctor https://", "e2e/doctor TestComposeStack"},
 	{"bin/sandboxd doctor", "e2e/doctor TestNewcomer"},
+	{"bin/sandboxd attack", "e2e/sandbox TestAttackCommand"},
 	{"sandboxd plan", "sandboxd/plan TestGolden"},
 	{"sandboxd token new", "sandboxd/token TestNewSavesAndDoesNotPrint"},
 	{"docker compose up -d --build sandboxd", "e2e/docker TestMakeUp"},

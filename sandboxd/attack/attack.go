@@ -14,7 +14,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 )
 
 // Usage is the help text of the command.
@@ -64,7 +64,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sandboxd attack: %v\n\n%s", err, Usage)
 		return 2
 	}
-	r := &report{out: stdout, opt: opt, nonce: strings.ToLower(rand.Text()[:12])}
+	r := &report{out: stdout, opt: opt, nonce: strings.ToLower(rand.Text()[:12]), count: map[string]int{}}
 	if opt.proxy != "" {
 		r.proxy(ctx)
 	}
@@ -99,18 +99,8 @@ func parse(args []string) (opt options, err error) {
 	} else if f.NArg() == 1 {
 		raw = f.Arg(0)
 	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return opt, errors.New("the URL looks like https://node.tailnet.ts.net/mcp-sandbox")
-	case u.User != nil || u.RawQuery != "":
-		return opt, errors.New("the URL holds a user or a query; a token belongs in a file, see -token-file")
-	case u.Scheme == "http" && !loopback(u):
-		return opt, errors.New("http:// is for this machine only: the token would travel in clear")
-	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/sse"), "/mcp")
-	opt.base = u
-	return opt, nil
+	opt.base, err = client.Base(raw)
+	return opt, err
 }
 
 // report prints a line for each attempt as it is made.
@@ -122,9 +112,6 @@ type report struct {
 }
 
 func (r *report) say(verdict, name, proof string) {
-	if r.count == nil {
-		r.count = map[string]int{}
-	}
 	r.count[verdict]++
 	fmt.Fprintf(r.out, "%-8s %-44s %s\n", verdict, name, printable(proof))
 }
@@ -144,5 +131,3 @@ func printable(s string) string {
 		return c
 	}, s[:min(len(s), 160)])
 }
-
-func (r *report) token() (string, error) { return shared.ReadToken(r.opt.tokenFile) }

@@ -2,56 +2,28 @@ package attack
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 // answerBound is how long one attempt may take.
 const answerBound = 90 * time.Second
 
-func loopback(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// bearer adds the token to what goes to the origin that the owner named, and
-// sends nothing elsewhere.
-type bearer struct {
-	base  *url.URL
-	token string
-	next  http.RoundTripper
-}
-
-// RoundTrip sends req with the token.
-func (b bearer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != b.base.Scheme || req.URL.Host != b.base.Host {
-		return nil, errors.New("the server sends clients to another origin")
-	}
-	req = req.Clone(req.Context())
-	if b.token != "" {
-		req.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	return b.next.RoundTrip(req)
-}
-
 func (r *report) client(token string) *http.Client {
-	next := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: r.opt.insecure || loopback(r.opt.base)}}
-	return &http.Client{Transport: bearer{r.opt.base, token, next}}
+	return &http.Client{Transport: client.Bearer{Base: r.opt.base, Token: token, Next: client.Transport(r.opt.base, r.opt.insecure)}}
 }
 
 // tools is a session with the sandbox.
 type tools struct{ session *mcp.ClientSession }
 
 func (r *report) connect(ctx context.Context) (tools, error) {
-	token, err := r.token()
+	token, err := shared.ReadToken(r.opt.tokenFile)
 	if err != nil {
 		return tools{}, err
 	}
@@ -71,13 +43,7 @@ func (t tools) call(ctx context.Context, name string, args map[string]any) (text
 	if err != nil {
 		return "", false, err
 	}
-	var b strings.Builder
-	for _, c := range res.Content {
-		if c, ok := c.(*mcp.TextContent); ok {
-			b.WriteString(c.Text)
-		}
-	}
-	return b.String(), !res.IsError, nil
+	return client.Text(res), !res.IsError, nil
 }
 
 // run returns both streams of a command.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 )
 
 // container is what "docker inspect" says that doctor reads.
@@ -57,7 +59,7 @@ func (w *walk) inspect(filter string) []container {
 // containers looks at the container that publishes the backend's port, and at
 // the engine that holds it.
 func (w *walk) containers() {
-	if w.opt.inside || !loopback(w.backend) || !loopback(w.base) {
+	if w.opt.inside || !client.Loopback(w.backend) || !client.Loopback(w.base) {
 		w.unseen("container", "only on the machine that runs Docker")
 		return
 	}

@@ -14,8 +14,9 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"strings"
 	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 )
 
 // Usage is the help text of the command.
@@ -102,33 +103,11 @@ func parse(args []string) (options, error) {
 		return opt, errors.New("one URL at most, after the flags")
 	}
 	if f.NArg() == 1 {
-		u, err := base(f.Arg(0))
+		u, err := client.Base(f.Arg(0))
 		if err != nil {
 			return opt, err
 		}
 		opt.url = u
 	}
 	return opt, nil
-}
-
-// base is the URL without the transport's last segment: what the client's
-// prefix is.
-func base(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return nil, errors.New("the URL cannot be read: it looks like https://node.tailnet.ts.net/mcp-sandbox/sse")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("the URL starts with https://, or with http:// on this machine")
-	case u.User != nil || u.RawQuery != "":
-		return nil, errors.New("the URL holds a user or a query; a token belongs in a file, see -token-file")
-	case u.Scheme == "http" && !loopback(u):
-		return nil, errors.New("http:// is for this machine only: the token would travel in clear")
-	}
-	p := strings.TrimRight(u.Path, "/")
-	p = strings.TrimSuffix(strings.TrimSuffix(p, "/sse"), "/mcp")
-	if p == "" {
-		p = "/mcp-sandbox"
-	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: p}, nil
 }

@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"crypto/x509"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 )
 
 // health asks sandboxd itself, past Traefik, and looks whether the network can
 // do the same.
 func (w *walk) health() {
 	const boundary = "backend"
-	if w.opt.backend == "" && !w.opt.inside && !loopback(w.base) {
+	if w.opt.backend == "" && !w.opt.inside && !client.Loopback(w.base) {
 		w.unseen(boundary, "is it on this machine? name it with -backend")
 		return
 	}
@@ -39,7 +41,7 @@ func (w *walk) health() {
 
 // exposed tries the backend's port on the machine's other addresses.
 func (w *walk) exposed() {
-	if !loopback(w.backend) || w.opt.inside {
+	if !client.Loopback(w.backend) || w.opt.inside {
 		return
 	}
 	tried := 0
@@ -62,36 +64,34 @@ func (w *walk) exposed() {
 
 // edge asks without a token: the answer must be 401, and from the plugin.
 func (w *walk) edge() bool {
-	const boundary = "no token"
 	sse := w.base.JoinPath("sse")
 	r, err := w.ask("GET", sse, false)
 	if err != nil {
-		w.noAnswer(boundary, sse, err)
+		w.noAnswer("no token", sse, err)
 		return false
 	}
 	proof := fmt.Sprintf("GET %s: %d, %s", sse, r.status, r.took)
 	w.clock(r)
 	switch {
 	case r.status == 401 && !strings.HasPrefix(r.header.Get("Www-Authenticate"), "Bearer"):
-		w.found(boundary, "no-challenge", "%s, WWW-Authenticate: %q", proof, r.header.Get("Www-Authenticate"))
+		w.found("no token", "no-challenge", "%s, WWW-Authenticate: %q", proof, r.header.Get("Www-Authenticate"))
 	case r.status == 401:
-		w.ok(boundary, "%s, WWW-Authenticate: Bearer", proof)
+		w.ok("no token", "%s, WWW-Authenticate: Bearer", proof)
 	case r.status == 200:
-		w.found(boundary, "open", "%s", proof)
+		w.found("no token", "open", "%s", proof)
 		return true
 	default:
-		name := w.unexpected(r)
-		w.found(boundary, name, "%s %q%s", proof, r.body, location(r))
+		w.found("no token", w.unexpected(r), "%s %q%s", proof, r.body, location(r))
 		return false
 	}
 	if w.opt.inside {
 		return true
 	}
-	if !w.edgeAnswers() {
+	if w.edgeAnswers() {
+		w.ok("plugin", "PUT %s: 405 before authentication, as the plugin does", sse)
+	} else {
 		w.found("plugin", "past-the-plugin", "PUT %s: not 405, so sandboxd itself answers", sse)
-		return true
 	}
-	w.ok("plugin", "PUT %s: 405 before authentication, as the plugin does", sse)
 	return true
 }
 
@@ -109,8 +109,6 @@ func (w *walk) unexpected(r reply) string {
 		return "redirect"
 	case r.status == 404 && w.doubled():
 		return "prefix-stripped"
-	case r.status == 404 || r.status == 421:
-		return "not-routed"
 	case r.status == 503:
 		return "router-dropped"
 	case r.status == 502 || r.status == 504:
@@ -134,10 +132,8 @@ func (w *walk) doubled() bool {
 
 func (w *walk) noAnswer(boundary string, u *url.URL, err error) {
 	name := "unreachable"
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	if errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) {
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
 		name = "tls-untrusted"
 	}
 	w.found(boundary, name, "GET %s: %v", u, reason(err))

@@ -13,12 +13,13 @@ import (
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 	"golang.org/x/sys/unix"
 )
 
 // machine looks at the kernel, where sandboxd runs on this one.
 func (w *walk) machine() {
-	if !loopback(w.base) {
+	if !client.Loopback(w.base) {
 		w.unseen("kernel", "the sandbox is on another machine, or behind a public address")
 		return
 	}
@@ -53,7 +54,7 @@ func atLeast(version string, want ...int) bool {
 // this machine. A wall that holds is shown by the silence of that listener.
 func (w *walk) network(s *mcp.ClientSession) {
 	const boundary = "network"
-	if !loopback(w.base) || w.opt.inside {
+	if !client.Loopback(w.base) || w.opt.inside {
 		w.unseen(boundary, "only from the machine that the sandbox runs on")
 		return
 	}

@@ -106,10 +106,9 @@ func (w *walk) listen(ctx context.Context, u *url.URL, start time.Time) (*http.R
 		cancel()
 		return nil, nil, err
 	}
-	w.authorize(req)
 	req.Header.Set("Accept", "text/event-stream")
 	limit := time.AfterFunc(w.opt.wait, cancel) // for the headers only
-	res, err := w.http.Do(req)
+	res, err := w.client(true).Do(req)
 	if !limit.Stop() && err == nil {
 		err = context.DeadlineExceeded
 	}

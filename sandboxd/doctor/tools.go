@@ -4,22 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 )
 
 // talk lets a client do what an assistant does, over both transports.
 func (w *walk) talk() {
-	sse := &mcp.SSEClientTransport{Endpoint: w.base.JoinPath("sse").String(), HTTPClient: w.client()}
+	sse := &mcp.SSEClientTransport{Endpoint: w.base.JoinPath("sse").String(), HTTPClient: w.client(true)}
 	if s := w.connect("sse", sse); s != nil {
 		w.list("sse", s)
 		s.Close()
 	}
-	streamable := &mcp.StreamableClientTransport{Endpoint: w.base.JoinPath("mcp").String(), HTTPClient: w.client(), MaxRetries: -1}
+	streamable := &mcp.StreamableClientTransport{Endpoint: w.base.JoinPath("mcp").String(), HTTPClient: w.client(true), MaxRetries: -1}
 	s := w.connect("streamable", streamable)
 	if s == nil {
 		return
@@ -28,24 +29,6 @@ func (w *walk) talk() {
 	if tools := w.list("streamable", s); tools != nil {
 		w.call(s, tools)
 	}
-}
-
-// client is an HTTP client that authorizes each request to base, and sends
-// none elsewhere.
-func (w *walk) client() *http.Client {
-	return &http.Client{Transport: guarded{w}, CheckRedirect: w.http.CheckRedirect}
-}
-
-type guarded struct{ w *walk }
-
-// RoundTrip sends req with the token.
-func (g guarded) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != g.w.base.Scheme || req.URL.Host != g.w.base.Host {
-		return nil, fmt.Errorf("the server sends clients to another origin: %s", req.URL.Host)
-	}
-	req = req.Clone(req.Context())
-	g.w.authorize(req)
-	return g.w.http.Transport.RoundTrip(req)
 }
 
 func (w *walk) connect(boundary string, t mcp.Transport) *mcp.ClientSession {
@@ -135,14 +118,9 @@ func (w *walk) use(s *mcp.ClientSession, tool string, args map[string]any) (stri
 	if err != nil {
 		return "", err
 	}
-	var text strings.Builder
-	for _, c := range res.Content {
-		if t, ok := c.(*mcp.TextContent); ok {
-			text.WriteString(t.Text)
-		}
-	}
+	text := client.Text(res)
 	if res.IsError {
-		return text.String(), fmt.Errorf("%s answers with an error:", tool)
+		return text, fmt.Errorf("%s answers with an error:", tool)
 	}
-	return text.String(), nil
+	return text, nil
 }

@@ -2,15 +2,14 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/client"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
@@ -37,14 +36,6 @@ const (
 
 func newWalk(ctx context.Context, opt options) *walk {
 	w := &walk{ctx: ctx, opt: opt, base: opt.url}
-	w.http = &http.Client{
-		Transport: &http.Transport{
-			Proxy:             http.ProxyFromEnvironment,
-			TLSClientConfig:   &tls.Config{},
-			ForceAttemptHTTP2: true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	backend := opt.backend
 	if backend == "" {
 		backend = runAddress
@@ -56,8 +47,9 @@ func newWalk(ctx context.Context, opt options) *walk {
 	if w.base == nil {
 		w.base = w.nearest()
 	}
-	if opt.insecure || loopback(w.base) {
-		w.http.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
+	w.http = &http.Client{
+		Transport:     client.Transport(w.base, opt.insecure),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return w
 }
@@ -71,7 +63,7 @@ func (w *walk) nearest() *url.URL {
 	}
 	second, _ := url.Parse(upAddress + prefix)
 	for _, u := range []*url.URL{first, second} {
-		probe := &walk{ctx: w.ctx, opt: w.opt, base: u, http: &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+		probe := &walk{ctx: w.ctx, opt: w.opt, base: u, http: &http.Client{Transport: client.Transport(u, true)}}
 		if probe.edgeAnswers() {
 			return u
 		}
@@ -156,14 +148,11 @@ func (w *walk) ask(method string, u *url.URL, auth bool) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if auth {
-		w.authorize(req)
-	}
 	if u.Path == w.base.Path+"/sse" {
 		req.Header.Set("Accept", "text/event-stream")
 	}
 	start := time.Now()
-	res, err := w.http.Do(req)
+	res, err := w.client(auth).Do(req)
 	if err != nil {
 		return reply{}, err
 	}
@@ -176,23 +165,16 @@ func (w *walk) ask(method string, u *url.URL, auth bool) (reply, error) {
 	return r, nil
 }
 
-func (w *walk) authorize(req *http.Request) {
-	if req.URL.Scheme != w.base.Scheme || req.URL.Host != w.base.Host {
-		return
+// client sends the token along only when asked for.
+func (w *walk) client(auth bool) *http.Client {
+	if !auth {
+		return w.http
 	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	b := client.Bearer{Base: w.base, Token: w.token, Next: w.http.Transport}
 	if w.opt.inside { // the backend's token makes doctor the edge
-		req.Header.Set("X-Sallyport-Principal", "token:doctor")
-		req.Header.Set("X-Sallyport-Tools", "*")
+		b.Header = map[string]string{"X-Sallyport-Principal": "token:doctor", "X-Sallyport-Tools": "*"}
 	}
-}
-
-func loopback(u *url.URL) bool {
-	if u.Hostname() == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(u.Hostname())
-	return err == nil && a.IsLoopback()
+	return &http.Client{Transport: b, CheckRedirect: w.http.CheckRedirect}
 }
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Microsecond) }
