@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,14 +42,7 @@ func (j *Jail) enterOuter() error {
 // killDomain ends everything that the calling thread has started. Without
 // proof that the domain holds, it stops the server instead of killing.
 func killDomain() {
-	err := theCanary.beyondReach()
-	if err == errNoCanary { // somebody outside killed it
-		again := make(chan error)
-		go func() { again <- theCanary.start() }()
-		<-again
-		err = theCanary.beyondReach()
-	}
-	if err != nil {
+	if err := theCanary.beyondReach(); err != nil {
 		fmt.Fprintln(os.Stderr, "sandboxd: stopping without killing:", err)
 		os.Exit(3)
 	}
@@ -97,8 +89,6 @@ type canary struct {
 	leash *os.File
 }
 
-var errNoCanary = errors.New("jail: the canary is dead")
-
 // start makes sure that a canary lives. It must be called from a thread that
 // is in no domain.
 func (c *canary) start() error {
@@ -112,12 +102,8 @@ func (c *canary) start() error {
 		return err
 	}
 	defer r.Close()
-	shut := ^uintptr(0)
-	c.pid, _, err = children.fork([]string{stubName, "", "/bin/sh", "-c", "read x"}, &syscall.ProcAttr{
-		Files: []uintptr{r.Fd(), shut, shut}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	c.leash.Close()
 	c.leash = w
+	c.pid, _, err = children.fork([]string{stubName, "", "/bin/sh", "-c", "read x"}, nil, []*os.File{r, nil, nil})
 	return err
 }
 
@@ -128,7 +114,7 @@ func (c *canary) beyondReach() error {
 	defer c.mu.Unlock()
 	alive, err := children.probe(c.pid)
 	if !alive {
-		return errNoCanary
+		return errors.New("jail: the canary is dead")
 	}
 	if err != unix.EPERM {
 		return fmt.Errorf("jail: kill(canary, 0) from a command's domain gave %v, not EPERM", err)

@@ -3,6 +3,7 @@ package jail
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -77,12 +78,18 @@ func (r *reaper) reap() bool {
 	return true
 }
 
-// fork starts a program in a session of its own. It holds the lock until the
-// child is known, so that no status can come before its receiver.
-func (r *reaper) fork(argv []string, attr *syscall.ProcAttr) (int, <-chan syscall.WaitStatus, error) {
+// fork starts this program again as a stub, in a session of its own, with the
+// given descriptors (nil: closed). The lock is held until the child is known,
+// so that no status can come before its receiver.
+func (r *reaper) fork(argv, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
+	attr := &syscall.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd()) // of nil: ^0, which closes it
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)
+	runtime.KeepAlive(files)
 	if err != nil {
 		return 0, nil, err
 	}

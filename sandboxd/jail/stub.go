@@ -68,6 +68,8 @@ func enter(name, value string) error {
 	case "nice":
 		n, err := strconv.Atoi(value)
 		return errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, 0, n))
+	case "die_with_server": // with its thread, that is, which lives as long as the command
+		return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	case "no_new_privs":
 		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	case "landlock":
