@@ -42,7 +42,11 @@ var commands = []command{
 
 func main() {
 	jail.StubMain()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	end := []os.Signal{os.Interrupt, unix.SIGTERM}
+	if !signal.Ignored(unix.SIGHUP) { // as nohup wants it
+		end = append(end, unix.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), end...)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, os.Args[1:]))
 }
