@@ -110,7 +110,8 @@ func TestLineBudgets(t *testing.T) {
 		{2000, []string{"sandboxd/serve"}},
 		{1600, []string{"sandboxd/files", "sandboxd/command", "sandboxd/capture", "sandboxd/diff"}}, // docs/decisions/0061
 		{1100, []string{"sandboxd/shared"}},
-		{3600, []string{"sandboxd/hub"}},
+		{3000, []string{"sandboxd/hub"}},
+		{1200, []string{"sandboxd/rpc", "sandboxd/upstream"}}, // docs/decisions/0071
 		{2600, []string{"dockerproxy"}}, // with spec, which the hub reads as well
 		{2900, owner},
 		{250, []string{"sandboxd/yaml"}}, // which sandboxd plan reads with

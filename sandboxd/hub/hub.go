@@ -1,8 +1,9 @@
 // Package hub serves other people's MCP servers, each in a box that mcp.json
 // describes. A message meets its parts in this order: handler.go (who may come
 // in, and where to), front/ (the transports), server/ (may it pass, is the
-// server awake), link/ (whose answer is it), upstream/ (bytes to the server).
-// rpc/ reads messages, store/ remembers, aggregate/ is the one path for all.
+// server awake), link/ (whose answer is it), and then sandboxd/upstream, which
+// moves bytes to the server. sandboxd/rpc reads messages, store/ remembers,
+// aggregate/ is the one path for all.
 package hub
 
 import (

@@ -12,9 +12,9 @@ import (
 
 	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 // pollEvery is how often mcp.json is compared with what is in force. Reading it

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
@@ -94,20 +94,11 @@ func (a *Aggregate) handle(ctx context.Context, req server.Request, modern bool)
 	return nil, nil
 }
 
-// arguments of the six tools; each uses some.
-type arguments struct {
-	server, tool string
-	offset       int
-}
-
 // call runs one of the six tools. The target is checked here and again by the
 // server itself.
 func (a *Aggregate) call(ctx context.Context, req server.Request, modern bool, answer func(map[string]any)) (server.Cancel, error) {
 	m := req.Message
-	text := func(name string) string { return m.Text(m.Param("arguments", name)) }
-	args := arguments{server: text("server"), tool: text("tool")}
-	_ = json.Unmarshal(m.Bytes(m.Param("arguments", "offset")), &args.offset)
-	name := m.Text(m.Param("name"))
+	name, target := m.Text(m.Param("name")), m.Text(m.Param("arguments", "server"))
 	if name == "list_servers" {
 		answer(result(a.list(req.Identity), nil))
 		return nil, nil
@@ -116,18 +107,18 @@ func (a *Aggregate) call(ctx context.Context, req server.Request, modern bool, a
 		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidParams, "the aggregate has no tool %q", name), true)
 		return nil, nil
 	}
-	s := a.find(req.Identity, args.server)
+	s := a.find(req.Identity, target)
 	if s == nil {
-		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", args.server, req.Identity.Principal)))
+		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", target, req.Identity.Principal)))
 		return nil, nil
 	}
 	if name == "call_tool" {
-		return a.pass(ctx, s, req, args.tool, modern, answer)
+		return a.pass(ctx, s, req, modern, answer)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		answer(result(run(ctx, s, req.Identity, name, args)))
+		answer(result(run(ctx, s, req, name)))
 	}()
 	return server.Cancel(cancel), nil
 }
@@ -143,9 +134,9 @@ func (a *Aggregate) find(id shared.Identity, name string) *server.Server {
 
 // pass sends a tool's call to its server under the client's own id, so that
 // answer and progress come back as the server wrote them.
-func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Request, tool string, modern bool, answer func(map[string]any)) (server.Cancel, error) {
+func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Request, modern bool, answer func(map[string]any)) (server.Cancel, error) {
 	m := req.Message
-	name, _ := json.Marshal(tool)
+	name, _ := json.Marshal(m.Text(m.Param("arguments", "tool")))
 	params := fmt.Appendf(nil, `{"name":%s`, name)
 	if at := m.Param("arguments", "arguments"); at.Present() {
 		params = fmt.Appendf(params, `,"arguments":%s`, m.Bytes(at))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
@@ -76,7 +77,8 @@ func (a *Aggregate) list(id shared.Identity) any {
 }
 
 // run answers the tools that concern one server.
-func run(ctx context.Context, s *server.Server, id shared.Identity, name string, args arguments) (any, error) {
+func run(ctx context.Context, s *server.Server, req server.Request, name string) (any, error) {
+	m, id := req.Message, req.Identity
 	switch name {
 	case "wake_server":
 		if err := s.Wake(ctx); err != nil {
@@ -95,14 +97,16 @@ func run(ctx context.Context, s *server.Server, id shared.Identity, name string,
 		return nil, err
 	}
 	if name == "list_tools" {
-		return page(all, args.offset), nil
+		offset, _ := strconv.Atoi(string(m.Bytes(m.Param("arguments", "offset"))))
+		return page(all, offset), nil
 	}
+	tool := m.Text(m.Param("arguments", "tool"))
 	for _, raw := range all {
-		if one := read(raw); one.Name == args.tool {
+		if read(raw).Name == tool {
 			return json.RawMessage(raw), nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no tool %q that %s may call", s.Name(), args.tool, id.Principal)
+	return nil, fmt.Errorf("%s has no tool %q that %s may call", s.Name(), tool, id.Principal)
 }
 
 type summary struct {

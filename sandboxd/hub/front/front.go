@@ -16,8 +16,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 

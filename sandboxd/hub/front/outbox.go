@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 

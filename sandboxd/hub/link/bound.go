@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 // MaxResult bounds one answer, in bytes of JSON.

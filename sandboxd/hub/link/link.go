@@ -4,6 +4,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 // linger is how long a canceled call is remembered for what the server may
@@ -211,21 +212,22 @@ func (l *Link) Forward(client Client, m *rpc.Message) {
 		return
 	}
 	at := m.Param("requestId")
-	id := string(m.Bytes(at))
-	if c := l.find(func(c *Call) bool { return c.Client == client && string(c.Message.ID()) == id }); c != nil {
-		l.cancel(c, rpc.Splice(m.Raw, rpc.Edit{At: at, New: strconv.AppendInt(nil, c.id, 10)}))
+	for _, c := range l.callsOf(client) {
+		if bytes.Equal(c.Message.ID(), m.Bytes(at)) {
+			l.cancel(c, rpc.Splice(m.Raw, rpc.Edit{At: at, New: strconv.AppendInt(nil, c.id, 10)}))
+		}
 	}
 }
 
-func (l *Link) find(is func(*Call) bool) *Call {
+func (l *Link) callsOf(client Client) (list []*Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		if is(c) {
-			return c
+		if c.Client == client {
+			list = append(list, c)
 		}
 	}
-	return nil
+	return list
 }
 
 // Answer sends a client's response, if the server asked this very client.
@@ -243,13 +245,11 @@ func (l *Link) Answer(client Client, m *rpc.Message) {
 
 // Detach cancels what a client left behind and forgets it.
 func (l *Link) Detach(client Client) {
-	var left []*Call
-	l.mu.Lock()
-	for _, c := range l.calls {
-		if c.Client == client {
-			left = append(left, c)
-		}
+	for _, c := range l.callsOf(client) {
+		l.Cancel(c, "client gone")
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.clients, client)
 	for _, who := range l.subs {
 		delete(who, client)
@@ -258,10 +258,6 @@ func (l *Link) Detach(client Client) {
 		if who == client {
 			delete(l.asked, id)
 		}
-	}
-	l.mu.Unlock()
-	for _, c := range left {
-		l.Cancel(c, "client gone")
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 // The keys of MCP 2026-07-28 that correlate messages.
@@ -73,28 +73,29 @@ func (l *Link) route(m *rpc.Message) {
 
 // endListen ends a stateless call that the server itself takes back.
 func (l *Link) endListen(m *rpc.Message) bool {
-	c := l.call(m.Bytes(m.Param("requestId")))
+	c, sink := l.call(m.Bytes(m.Param("requestId")))
 	if c == nil || c.Client != nil || !l.forget(c) {
 		return false
 	}
-	c.Sink.Deliver(nil, true)
+	sink.Deliver(nil, true)
 	return true
 }
 
-// call finds the call that a number written by the server means.
-func (l *Link) call(raw []byte) *Call {
-	id, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
-	if err != nil {
-		return nil
-	}
+// call finds the call that a number written by the server means; without one
+// the sink leads nowhere.
+func (l *Link) call(raw []byte) (*Call, Sink) {
+	id, _ := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64) // there is no call 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls[id]
+	if c := l.calls[id]; c != nil {
+		return c, c.Sink
+	}
+	return nil, nowhere{}
 }
 
 // respond hands an answer to whoever waits for it.
 func (l *Link) respond(m *rpc.Message) {
-	c := l.call(m.ID())
+	c, sink := l.call(m.ID())
 	if c == nil || !l.forget(c) {
 		return
 	}
@@ -105,69 +106,53 @@ func (l *Link) respond(m *rpc.Message) {
 			raw = c.Rewrite(back)
 		}
 	}
-	c.Sink.Deliver(bounded(c, raw), true)
+	sink.Deliver(bounded(c, raw), true)
 }
 
 // toCall delivers a notification that names its call at a span.
 func (l *Link) toCall(m *rpc.Message, at rpc.Span, original func(*Call) []byte) {
-	c := l.call(m.Bytes(at))
-	if c == nil {
-		return
+	if c, sink := l.call(m.Bytes(at)); c != nil {
+		sink.Deliver(rpc.Splice(m.Raw, rpc.Edit{At: at, New: original(c)}), false)
 	}
-	c.sink(l).Deliver(rpc.Splice(m.Raw, rpc.Edit{At: at, New: original(c)}), false)
-}
-
-func (c *Call) sink(l *Link) Sink {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return c.Sink
 }
 
 // ask hands a request of the server to the client that it concerns. Where that
 // cannot be known for sure it is refused, never guessed.
 func (l *Link) ask(m *rpc.Message) {
 	l.mu.Lock()
-	client, near := l.concerned()
+	client := l.concerned()
 	if client != nil && client.Supports(m.Method) && len(l.asked) < 1000 {
 		l.asked[string(m.ID())] = client
 	} else {
 		client = nil
 	}
 	l.mu.Unlock()
-	if m.Method == "ping" && client == nil {
+	switch {
+	case client != nil:
+		client.Push(m, l.near(client))
+	case m.Method == "ping":
 		l.conn.Send(upstream.Outgoing{Raw: rpc.Answer(m.ID(), []byte("{}"))})
-		return
-	}
-	if client == nil {
+	default:
 		l.conn.Send(upstream.Outgoing{Raw: rpc.Fault(m.ID(), rpc.MethodNotFound, "no client here can answer %s", m.Method)})
-		return
 	}
-	client.Push(m, near)
 }
 
 // concerned is the only client there ever was, or else the only one with a
-// running call, with its newest call. Needs mu.
-func (l *Link) concerned() (Client, Sink) {
-	var client Client
+// running call. Needs mu.
+func (l *Link) concerned() (client Client) {
 	if l.ever == 1 {
 		for client = range l.clients {
 		}
 	}
-	var near Sink
-	newest := int64(0)
-	for id, c := range l.calls {
-		if c.Client == nil {
-			continue
+	for _, c := range l.calls {
+		if client != nil && c.Client != nil && client != c.Client {
+			return nil
 		}
-		if client != nil && client != c.Client {
-			return nil, nil
-		}
-		client = c.Client
-		if id > newest && !c.canceled {
-			near, newest = c.Sink, id
+		if c.Client != nil {
+			client = c.Client
 		}
 	}
-	return client, near
+	return client
 }
 
 // notify delivers a notification that names no call.
@@ -178,10 +163,7 @@ func (l *Link) notify(m *rpc.Message) {
 	for _, to := range l.audience(m) {
 		to.Push(m, l.near(to))
 	}
-	if m.Method != "notifications/message" {
-		return
-	}
-	if sink := l.logger(); sink != nil {
+	if sink := l.logger(); sink != nil && m.Method == "notifications/message" {
 		sink.Deliver(m.Raw, false)
 	}
 }
@@ -203,6 +185,7 @@ func (l *Link) audience(m *rpc.Message) (list []Client) {
 	return list
 }
 
+// near is the sink of a client's newest running call, or nil.
 func (l *Link) near(client Client) Sink {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 // binding ties a tool's argument to the header that repeats it (x-mcp-header,

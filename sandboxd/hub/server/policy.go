@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 

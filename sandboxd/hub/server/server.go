@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 // The figures of a server's life.
@@ -104,17 +104,21 @@ func (s *Server) Close() {
 }
 
 // Sleep ends the server's processes; the next use wakes it.
-func (s *Server) Sleep() {
+func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }) }
+
+// stop ends channels because the hub wants to, side by side: each may need its
+// grace.
+func (s *Server) stop(which func(*channel) bool) {
 	s.mu.Lock()
-	var all []*channel
+	var wait sync.WaitGroup
 	for ch := range s.channels {
-		ch.asked = true
-		all = append(all, ch)
+		if which(ch) {
+			ch.asked = true
+			wait.Go(ch.Close)
+		}
 	}
 	s.mu.Unlock()
-	for _, ch := range all {
-		ch.Close()
-	}
+	wait.Wait()
 }
 
 // Wake forgets earlier failures and starts the server.
@@ -222,28 +226,12 @@ func (s *Server) tend() {
 		if s.cfg.KeepAlive {
 			s.shared(s.ctx, ownHello)
 		} else if s.cfg.Idle > 0 {
-			s.doze()
+			s.stop(func(ch *channel) bool { return ch.Idle() > s.cfg.Idle })
 		}
 		select {
 		case <-s.ctx.Done():
 		case <-tick.C:
 		}
-	}
-}
-
-func (s *Server) doze() {
-	s.mu.Lock()
-	var tired []*channel
-	for ch := range s.channels {
-		if ch.Idle() > s.cfg.Idle {
-			ch.asked = true
-			tired = append(tired, ch)
-		}
-	}
-	s.mu.Unlock()
-	for _, ch := range tired {
-		s.cfg.Log.Info("asleep", "after", s.cfg.Idle.String())
-		ch.Close()
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 // dead is a connection whose server is gone, or says nothing.

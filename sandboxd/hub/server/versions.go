@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 // versions of MCP that have sessions, oldest first.

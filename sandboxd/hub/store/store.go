@@ -100,18 +100,17 @@ func (s *Store) Pin(server string, seen map[string]string) (changed []string, er
 }
 
 // Pinned reports whether anything of this server was ever accepted.
-func (s *Store) Pinned(server string) bool {
-	var p pins
-	return s.read(s.file("pins", server), &p) == nil && len(p.Accepted) > 0
-}
+func (s *Store) Pinned(server string) bool { return len(s.pins(server).Accepted) > 0 }
 
 // Pending names the withheld tools of a server.
 func (s *Store) Pending(server string) []string {
-	var p pins
-	if s.read(s.file("pins", server), &p) != nil {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(p.Pending))
+	return slices.Sorted(maps.Keys(s.pins(server).Pending))
+}
+
+// pins reads those of a server for looking only; without any they are empty.
+func (s *Store) pins(server string) (p pins) {
+	_ = s.read(s.file("pins", server), &p)
+	return p
 }
 
 // Accept makes the withheld definitions of a server the accepted ones.

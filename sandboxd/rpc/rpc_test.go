@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 func TestWhatIsRefused(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 // noticeTimeout bounds the delivery of a message that wants no answer.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/upstream"
+	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
 const request = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 )
 
 // backlog is how many messages may wait in a connection to a remote server.
