@@ -112,7 +112,7 @@ func TestLineBudgets(t *testing.T) {
 		{1100, []string{"sandboxd/shared"}},
 		{3000, []string{"sandboxd/hub"}},
 		{1200, []string{"sandboxd/rpc", "sandboxd/upstream"}}, // docs/decisions/0071
-		{2600, []string{"dockerproxy"}}, // with spec, which the hub reads as well
+		{2600, []string{"dockerproxy"}},                       // with spec, which the hub reads as well
 		{2900, owner},
 		{250, []string{"sandboxd/yaml"}}, // which sandboxd plan reads with
 	}
