@@ -24,7 +24,21 @@ type Runner struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	table   table
+
+	running  chan struct{} // a place for each command that its caller waits for
+	starting chan struct{}
 }
+
+// The bounds of what happens at once. Each command holds one of this server's
+// threads, and for a moment several of its own: without a bound, a burst of
+// calls would use up a container's pids limit, and a Go program that gets no
+// thread ends. Together with those in the background they stay within what
+// package jail keeps free of that limit.
+const (
+	maxAtOnce  = 16
+	maxStarts  = 4
+	placeBound = 30 * time.Second // waiting for a place: clients give up after 60
+)
 
 // NewRunner starts commands in j, in the directories of w. private is a
 // directory that j lets commands write to: their TMPDIR, with HOME, GOCACHE and
@@ -34,7 +48,8 @@ func NewRunner(j *jail.Jail, w *files.Workspace, private string, limit int) (*Ru
 	if err != nil {
 		return nil, fmt.Errorf("the private directory of commands: %w", err)
 	}
-	r := &Runner{jail: j, files: w, private: root, env: environment(private), limit: limit}
+	r := &Runner{jail: j, files: w, private: root, env: environment(private), limit: limit,
+		running: make(chan struct{}, maxAtOnce), starting: make(chan struct{}, maxStarts)}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r, nil
 }
@@ -58,9 +73,29 @@ type Command struct {
 }
 
 // Start starts a line for /bin/sh -lc in workdir, which is relative to the
-// workspace, for at most the given time. When ctx or the Runner ends, so does
+// workspace, for at most the given time. Where too many run already it waits a
+// while for one of them to end. When ctx or the Runner ends, so does
 // everything that the command started. Errors are words for a model.
 func (r *Runner) Start(ctx context.Context, line, workdir string, most time.Duration) (*Command, error) {
+	patience := time.NewTimer(placeBound)
+	defer patience.Stop()
+	select {
+	case r.running <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-patience.C:
+		return nil, fmt.Errorf("%d commands run already, which is the limit: try again when one of them has ended", maxAtOnce)
+	}
+	leave := func() { <-r.running }
+	c, err := r.start(ctx, line, workdir, most, leave)
+	if err != nil {
+		leave()
+	}
+	return c, err
+}
+
+// start is Start without a place; ended is called at the command's end.
+func (r *Runner) start(ctx context.Context, line, workdir string, most time.Duration, ended func()) (*Command, error) {
 	if err := checkLine(line); err != nil {
 		return nil, err
 	}
@@ -74,10 +109,12 @@ func (r *Runner) Start(ctx context.Context, line, workdir string, most time.Dura
 		Stdout: capture.New(r.limit), Stderr: capture.New(r.limit),
 		Started: time.Now(), line: line, done: make(chan struct{}),
 	}
+	r.starting <- struct{}{}
 	c.process, err = r.jail.Start(ctx, jail.Command{
 		Args: shell(line), Env: r.env, Dir: dir,
 		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
 	})
+	<-r.starting
 	if err != nil {
 		return nil, fmt.Errorf("the command could not be started: %w", err)
 	}
@@ -85,6 +122,7 @@ func (r *Runner) Start(ctx context.Context, line, workdir string, most time.Dura
 	go func() {
 		c.result = c.process.Wait()
 		forget()
+		ended()
 		close(c.done)
 	}()
 	return c, nil

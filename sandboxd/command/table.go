@@ -14,6 +14,7 @@ import (
 // The bounds of background commands.
 const (
 	maxRunning = 8  // of one owner
+	maxAllRun  = 16 // of all owners
 	maxKept    = 64 // of all owners, running or ended; each holds two output limits
 )
 
@@ -30,23 +31,26 @@ func (r *Runner) StartFor(owner, line, workdir string, most time.Duration) (*Com
 	t := &r.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	running, ended := 0, -1
+	running, all, ended := 0, 0, -1
 	for i, c := range t.list {
 		switch {
-		case !c.running() && ended < 0:
+		case c.running():
+			all++
+			if c.owner == owner {
+				running++
+			}
+		case ended < 0:
 			ended = i
-		case c.running() && c.owner == owner:
-			running++
 		}
 	}
 	full := len(t.list) >= maxKept
 	if running >= maxRunning {
 		return nil, fmt.Errorf("%d commands of yours already run in the background, which is the limit: stop one with stop_command%s", running, t.handles(owner))
 	}
-	if full && ended < 0 {
+	if all >= maxAllRun || full && ended < 0 {
 		return nil, errors.New("too many background commands run: try again later")
 	}
-	c, err := r.Start(context.Background(), line, workdir, most)
+	c, err := r.start(context.Background(), line, workdir, most, func() {})
 	if err != nil {
 		return nil, err
 	}

@@ -176,3 +176,35 @@ func TestDescriptionsSayTheNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A burst of calls must not take more threads and processes than a container
+// has: each waits for its place.
+func TestBurstOfCommands(t *testing.T) {
+	const calls, places = 20, 16
+	b := newBox(t)
+	var ended sync.WaitGroup
+	for i := range calls {
+		ended.Go(func() {
+			res, _ := b.run(args{"command": fmt.Sprintf("mkdir -p on; touch on/%d; while ! test -e go-on; do sleep 0.05; done", i), "timeout_seconds": 120})
+			if res.ExitCode != 0 {
+				t.Errorf("%+v", res)
+			}
+		})
+	}
+	running := func() int {
+		names, _ := os.ReadDir(b.path("on"))
+		return len(names)
+	}
+	for running() < places {
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(500 * time.Millisecond) // what a burst without a bound would take to go on
+	if n := running(); n != places {
+		t.Errorf("%d commands run at once", n)
+	}
+	must(t, os.WriteFile(b.path("go-on"), nil, 0o644))
+	ended.Wait()
+	if n := running(); n != calls {
+		t.Errorf("%d of %d ran", n, calls)
+	}
+}
