@@ -1,34 +1,53 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/yaml"
+	"go.yaml.in/yaml/v3"
 )
+
+// settings are those of the plugin's that grant something.
+type settings struct {
+	PathPrefix, BackendAuth string
+	Tokens                  []holder
+	OAuth                   *holder
+}
+
+type holder struct {
+	Name, Issuer string
+	Value        any
+	Tools        []string
+}
 
 // edgePlan lists what each token of Traefik's dynamic configuration may call.
 func edgePlan(raw []byte) (Plan, error) {
-	tree, err := yaml.Parse(raw)
-	if err != nil {
+	var file struct {
+		HTTP struct {
+			Middlewares map[string]struct{ Plugin map[string]settings }
+		}
+	}
+	if err := decodeYAML(raw, &file); err != nil {
 		return nil, err
 	}
 	var plan Plan
-	for name, m := range object(at(tree, "http", "middlewares")) {
-		for _, settings := range object(at(m, "plugin")) {
-			if at(settings, "pathPrefix") == nil {
+	for name, m := range file.HTTP.Middlewares {
+		for _, s := range m.Plugin {
+			if s.PathPrefix == "" {
 				continue // another plugin
 			}
-			where := fmt.Sprintf("%s (%v)", at(settings, "pathPrefix"), name)
-			if at(settings, "backendAuth") == "none" {
+			where := fmt.Sprintf("%s (%s)", s.PathPrefix, name)
+			if s.BackendAuth == "none" {
 				plan = append(plan, Grant{Part: "edge", What: "speak to the backend of " + where + " without a token"})
 			}
-			tokens, _ := at(settings, "tokens").([]any)
-			for _, t := range tokens {
-				plan = append(plan, grants(fmt.Sprintf("token %v", at(t, "name")), where, t)...)
+			for _, h := range s.Tokens {
+				plan = append(plan, h.grants("token "+h.Name, where)...)
 			}
-			if o := at(settings, "oauth"); o != nil {
-				plan = append(plan, grants(fmt.Sprintf("login at %v", at(o, "issuer")), where, o)...)
+			if s.OAuth != nil {
+				plan = append(plan, s.OAuth.grants("login at "+s.OAuth.Issuer, where)...)
 			}
 		}
 	}
@@ -38,22 +57,30 @@ func edgePlan(raw []byte) (Plan, error) {
 	return plan, nil
 }
 
-func grants(part, where string, holder any) (plan Plan) {
-	tools, _ := at(holder, "tools").([]any)
-	for _, tool := range tools {
-		plan = append(plan, Grant{Part: part, What: fmt.Sprintf("call %v at %s", tool, where)})
+func (h holder) grants(part, where string) (plan Plan) {
+	for _, tool := range h.Tools {
+		plan = append(plan, Grant{Part: part, What: fmt.Sprintf("call %s at %s", tool, where)})
 	}
-	if at(holder, "value") != nil {
+	if h.Value != nil {
 		plan = append(plan, Grant{Part: part, What: "be read in Traefik's API and debug log at " + where})
 	}
 	return plan
 }
 
-func object(v any) map[string]any { m, _ := v.(map[string]any); return m }
-
-func at(v any, path ...string) any {
-	for _, key := range path {
-		v = object(v)[key]
+// decodeYAML goes by way of JSON, whose decoder does not mind the case of keys,
+// as Traefik does not.
+func decodeYAML(raw []byte, into any) error {
+	var tree, more any
+	file := yaml.NewDecoder(bytes.NewReader(raw))
+	if err := file.Decode(&tree); err != nil {
+		return err
 	}
-	return v
+	if err := file.Decode(&more); err != io.EOF {
+		return errors.New("more than one document, of which Traefik reads the first")
+	}
+	text, err := json.Marshal(tree)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }

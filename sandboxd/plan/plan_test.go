@@ -166,6 +166,7 @@ func TestGrowthIsShown(t *testing.T) {
 			swap(t, &in.compose, `"com.docker.network.bridge.enable_icc": "false",`, ``)
 		},
 		"+ token client: call edit_file at /mcp-sandbox":                            edge(`["run_command", "read_file", "write_file"]`, `["run_command", "read_file", "write_file", "edit_file"]`),
+		"+ token client: call edit_file at /mcp-x":                                  edge("\n  services:", "\n    other:\n      Plugin: {x: {PATHPREFIX: /mcp-x, Tokens: [{NAME: client, TOOLS: [edit_file]}]}}\n  services:"),
 		"+ token two: call * at /mcp-hub":                                           edge("      tools: [\"*\"]", "      tools: [\"*\"]\n            - {name: two, sha256: abc, tools: ['*']}"),
 		"+ server time: have a container with HostConfig.Memory":                    server(`"mcp/time:1.2"`, `"mcp/time:1.2", "memory": "2g"`),
 		"+ server time: have a container with HostConfig.NetworkMode":               server(`"mcp/time:1.2"`, `"mcp/time:1.2", "network": "lan"`),
@@ -235,12 +236,11 @@ func TestNoPlanFromHalfAFile(t *testing.T) {
 		"a limit is no number": func(in *inputs) {
 			in.compose = strings.Replace(in.compose, `"pids_limit": 128`, `"pids_limit": "many"`, 1)
 		},
-		"an anchor":             func(in *inputs) { in.edge += "x: &a b\n" },
 		"a tab":                 func(in *inputs) { in.edge += "x:\n\ty: z\n" },
 		"a second document":     func(in *inputs) { in.edge += "---\nhttp: {}\n" },
 		"a repeated key":        func(in *inputs) { in.edge += "http:\n  routers: {}\n" },
 		"no middleware":         func(in *inputs) { in.edge = "http:\n  routers: {}\n" },
-		"an open flow sequence": func(in *inputs) { in.edge += "x: [a,\n  b]\n" },
+		"an open flow sequence": func(in *inputs) { in.edge += "x: [a,\n" },
 		"a broken server":       func(in *inputs) { in.servers = `{"mcpServers":{"a":{"type":"docker"}}}` },
 	} {
 		in := good(t)
