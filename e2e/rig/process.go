@@ -21,7 +21,7 @@ import (
 
 // Deadline is how long the rig waits for anything to happen. Machines are
 // small and busy: only something that never happens should meet it.
-const Deadline = 60 * time.Second
+const Deadline = 3 * time.Minute
 
 // Log collects a process's output. It may be read while it grows.
 type Log struct {
