@@ -197,13 +197,15 @@ func TestHostileStream(t *testing.T) {
 	if len(stdout) != 100<<10 || end.Reason != spec.EndLost {
 		t.Errorf("%d bytes, %+v", len(stdout), end)
 	}
-	b.program = func(c *fakeContainer) {
-		c.out(1, "fine")
-		c.out(7, "no such stream")
-		<-c.gone
-	}
-	if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != spec.EndLost {
-		t.Errorf("%q, %+v", stdout, end)
+	for _, head := range []string{"\x07\x00\x00\x00", "\x00\x00\x00\x00", "\x01\x00\x01\x00", "HTTP"} {
+		b.program = func(c *fakeContainer) {
+			c.out(1, "fine")
+			c.conn.Write([]byte(head + "\x00\x00\x00\x01x"))
+			<-c.gone
+		}
+		if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != spec.EndLost {
+			t.Errorf("%q: %q, %+v", head, stdout, end)
+		}
 	}
 }
 
