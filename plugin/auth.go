@@ -11,10 +11,16 @@ import (
 // bearerToken returns the token of one Authorization header, or "" where it is
 // not exactly RFC 6750's form: the scheme in any case, spaces, one token.
 func bearerToken(values []string) string {
-	if len(values) != 1 || len(values[0]) < 8 || len(values[0]) > 16<<10 || !strings.EqualFold(values[0][:7], "bearer ") {
+	if len(values) != 1 || len(values[0]) < 8 || len(values[0]) > 16<<10 {
 		return ""
 	}
-	text := strings.TrimLeft(values[0][7:], " ")
+	text := values[0][7:]
+	if scheme := values[0][:7]; scheme != "Bearer " && !strings.EqualFold(scheme, "bearer ") {
+		return ""
+	}
+	if text[0] == ' ' {
+		text = strings.TrimLeft(text, " ")
+	}
 	if strings.ContainsAny(text, " \t,") {
 		return ""
 	}
@@ -24,41 +30,55 @@ func bearerToken(values []string) string {
 // authenticate finds the principal. The body is not read before.
 func authenticate(c *call) bool {
 	e := c.e
-	c.secrets = secrets(e, c.start)
+	if e.hasFiles {
+		refresh(e, c.start)
+	}
+	t := e.table.Load().(*table)
+	c.secrets = t
 	values := c.r.Header["Authorization"]
-	if len(values) == 0 {
+	if len(values) != 1 || len(values[0]) < 8 || values[0][:7] != "Bearer " {
+		return authenticateOther(c)
+	}
+	i := match(t.sums, values[0][7:])
+	if i < 0 {
+		return authenticateOther(c)
+	}
+	return become(c, e.tokens[i])
+}
+
+// become makes the holder of a token the call's principal.
+func become(c *call, t *token) bool {
+	c.who = t.who
+	return t.expires == nil || c.start.Before(*t.expires) || wrongToken(c, "the token "+t.who.id+" has expired")
+}
+
+// authenticateOther is for what is not a static token in its plainest form.
+func authenticateOther(c *call) bool {
+	text := bearerToken(c.r.Header["Authorization"])
+	i := match(c.secrets.sums, text)
+	switch {
+	case i >= 0:
+		return become(c, c.e.tokens[i])
+	case len(c.r.Header["Authorization"]) == 0:
 		return unauthorized(c, "", "send Authorization: Bearer <token>")
-	}
-	text := bearerToken(values)
-	if text == "" {
+	case text == "":
 		return wrongToken(c, "Authorization must be there once, as Bearer <token>")
-	}
-	if t := match(e.tokens, c.secrets.sums, text); t != nil {
-		if !t.expires.IsZero() && !c.start.Before(t.expires) {
-			return wrongToken(c, "the token "+t.who.id+" has expired")
-		}
-		c.who = t.who
-		return true
-	}
-	if e.oauth != nil && strings.Count(text, ".") == 2 {
+	case c.e.oauth != nil && strings.Count(text, ".") == 2:
 		return authenticateJWT(c, text)
 	}
 	return wrongToken(c, "the token is not known here")
 }
 
-// match compares with every token, so that the time says nothing about which
-// one was near. Only hashes are compared.
-func match(tokens []*token, sums [][]byte, text string) *token {
+// match returns the index of the hash of text, or -1. It compares with every
+// one, so that the time says nothing about which one was near.
+func match(sums [][]byte, text string) int {
 	sum := sha256.Sum256([]byte(text))
 	given := sum[:]
 	found := -1
 	for i := range sums {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given, sums[i]), i, found)
 	}
-	if found < 0 {
-		return nil
-	}
-	return tokens[found]
+	return found
 }
 
 // wrongToken answers 401, or 429 once an address has sent too many. A right

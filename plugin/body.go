@@ -25,35 +25,38 @@ const (
 // body that fails while it is proxied becomes an empty request.
 func checkBody(c *call) bool {
 	r := c.r
-	if c.method != http.MethodPost {
-		return true
-	}
+	h := r.Header
 	if r.ContentLength > c.e.cfg.MaxBodyBytes {
 		return tooLarge(c)
 	}
-	if !jsonContent(r.Header) {
+	kind := h["Content-Type"]
+	if h["Content-Encoding"] != nil || len(kind) != 1 || (kind[0] != "application/json" && !jsonContent(kind[0])) {
 		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.cfg.MaxBodyBytes))
 	if err != nil {
-		var over *http.MaxBytesError
-		if errors.As(err, &over) {
-			return tooLarge(c)
-		}
-		return refuse(c, http.StatusBadRequest, "body", "the body could not be read")
+		return unreadable(c, err)
 	}
 	m, wrong := parseMessage(body)
 	c.message = m
+	if wrong == nil && (h["Mcp-Method"] != nil || h["Mcp-Name"] != nil || m.version != "") {
+		wrong = disagreement(h, m)
+	}
 	if wrong != nil {
 		return rpcRefuse(c, http.StatusBadRequest, "json-rpc", wrong.code, wrong.text)
-	}
-	if text := disagreement(r.Header, m); text != "" {
-		return rpcRefuse(c, http.StatusBadRequest, "mcp headers", codeHeader, text)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 	r.TransferEncoding = nil
 	return true
+}
+
+func unreadable(c *call, err error) bool {
+	var over *http.MaxBytesError
+	if errors.As(err, &over) {
+		return tooLarge(c)
+	}
+	return refuse(c, http.StatusBadRequest, "body", "the body could not be read")
 }
 
 func tooLarge(c *call) bool {
@@ -62,43 +65,33 @@ func tooLarge(c *call) bool {
 
 // jsonContent also stops a page's simple cross-origin POST, which cannot have
 // this content type, and bodies that the policy could not read.
-func jsonContent(h http.Header) bool {
-	values := h["Content-Type"]
-	if len(values) != 1 || len(h["Content-Encoding"]) > 0 {
-		return false
-	}
-	if values[0] == "application/json" {
-		return true
-	}
-	kind, params, err := mime.ParseMediaType(values[0])
-	if err != nil || kind != "application/json" {
-		return false
-	}
+func jsonContent(value string) bool {
+	kind, params, err := mime.ParseMediaType(value)
 	charset, ok := params["charset"]
-	return !ok || strings.EqualFold(charset, "utf-8")
+	return err == nil && kind == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
 }
 
 // disagreement compares the headers of revision 2026-07-28 with the body. A
 // backend may decide on either, so they must say the same.
-func disagreement(h http.Header, m message) string {
+func disagreement(h http.Header, m *message) *badMessage {
 	method := h["Mcp-Method"]
 	name := h["Mcp-Name"]
 	version := h["Mcp-Protocol-Version"]
 	switch {
 	case len(method) > 1 || len(name) > 1 || len(version) > 1:
-		return "an Mcp- header is there twice"
+		return &badMessage{codeHeader, "an Mcp- header is there twice"}
 	case len(method) == 1 && method[0] != m.method:
-		return "Mcp-Method is not the method of the body"
+		return &badMessage{codeHeader, "Mcp-Method is not the method of the body"}
 	case len(name) == 1 && !sameName(name[0], m):
-		return "Mcp-Name is not the name in the body"
+		return &badMessage{codeHeader, "Mcp-Name is not the name in the body"}
 	case len(version) == 1 && m.version != "" && version[0] != m.version:
-		return "MCP-Protocol-Version is not the version in the body"
+		return &badMessage{codeHeader, "MCP-Protocol-Version is not the version in the body"}
 	}
-	return ""
+	return nil
 }
 
 // sameName decodes =?base64?…?=, the form for names that a header cannot hold.
-func sameName(header string, m message) bool {
+func sameName(header string, m *message) bool {
 	if strings.HasPrefix(header, "=?base64?") && strings.HasSuffix(header, "?=") && len(header) >= len("=?base64??=") {
 		raw, err := base64.StdEncoding.Strict().DecodeString(header[len("=?base64?") : len(header)-len("?=")])
 		if err != nil {

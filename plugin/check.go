@@ -107,14 +107,16 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 		}
 	}
 	m.unknown(where, cfg.Extra)
-	t := &token{where: where, who: &principal{id: "token:" + cfg.Name, grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
+	id := "token:" + cfg.Name
+	t := &token{where: where, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()), grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
 		if err != nil {
 			m.add("%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
 		}
-		t.expires = day.AddDate(0, 0, 1)
+		day = day.AddDate(0, 0, 1)
+		t.expires = &day
 	}
 	given := 0
 	for _, s := range []string{cfg.SHA256, cfg.Value, cfg.ValueFile} {

@@ -39,14 +39,16 @@ type token struct {
 	who     *principal
 	where   string // for messages
 	secret  *secret
-	expires time.Time // zero: never
+	expires *time.Time // nil: never
 }
 
 // principal is who calls.
 type principal struct {
-	id     string // token:NAME or oauth:CLAIM
+	id     string   // token:NAME or oauth:CLAIM
+	header []string // X-Sallyport-Principal
 	grants *grants
 	limits limits
+	usage  *usage // nil: to be looked up
 }
 
 // allowed is the verdict of what is forwarded. The other verdicts name the
@@ -65,7 +67,7 @@ type call struct {
 	usage   *usage     // what finish gives back
 	kind    int        // what it is counted as
 	server  string     // of a hub: servers/NAME, or hub for its aggregate
-	message message
+	message *message   // noMessage until a body is read
 	verdict string
 	status  int
 }
@@ -96,10 +98,11 @@ func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http
 
 // ServeHTTP is an ordered list of refusals with the forward at the bottom.
 func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	c := &call{e: e, rw: rw, r: r, start: time.Now(), method: r.Method, verdict: allowed}
+	c := &call{e: e, rw: rw, r: r, start: time.Now(), method: r.Method, message: noMessage, verdict: allowed}
 	// Deferred, since a client that goes away unwinds the stack from next.
 	defer func() { finish(c) }()
-	if checkPath(c) && checkOrigin(c) && authenticate(c) && admit(c) && checkBody(c) && checkGrant(c) {
+	if checkPath(c) && checkOrigin(c) && authenticate(c) && admit(c) &&
+		(c.method != "POST" || checkBody(c)) && checkGrant(c) {
 		forward(c)
 	}
 }

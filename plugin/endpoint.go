@@ -16,13 +16,13 @@ type place struct {
 	scheme  string // of the client
 }
 
-func newPlace(e *edge, r *http.Request, publicPath string) place {
+func newPlace(e *edge, r *http.Request) place {
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
 	return place{prefix: e.prefix, backend: e.backendPath, host: r.Host, scheme: scheme,
-		base: e.backendPath + publicPath[len(e.prefix):]}
+		base: e.backendPath + r.URL.EscapedPath()[len(e.prefix):]}
 }
 
 // publicEndpoint maps the reference in an endpoint event to a path that clients

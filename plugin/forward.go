@@ -20,68 +20,76 @@ func forward(c *call) {
 	e := c.e
 	r := c.r
 	h := r.Header
-	for key := range h {
-		if dropped[key] || private(key) {
-			delete(h, key)
-		}
-	}
+	clean(h)
 	r.Trailer = nil
 	if e.backendToken != nil {
-		if c.secrets.backend == "" {
-			refuse(c, http.StatusServiceUnavailable, "backend token", "the backend's token cannot be read: see the log")
+		h["Authorization"] = c.secrets.backend
+		if c.secrets.backend == nil {
+			noBackendToken(c)
 			return
 		}
-		h["Authorization"] = []string{"Bearer " + c.secrets.backend}
 	}
 	if e.cfg.Backend != "other" {
-		g := c.who.grants
-		h["X-Sallyport-Principal"] = []string{c.who.id}
-		h["X-Sallyport-Tools"] = []string{g.toolsHeader}
-		if g.askHeader != "" {
-			h["X-Sallyport-Ask"] = []string{g.askHeader}
+		h["X-Sallyport-Principal"] = c.who.header
+		h["X-Sallyport-Tools"] = c.who.grants.toolsHeader
+		if c.who.grants.askHeader != nil {
+			h["X-Sallyport-Ask"] = c.who.grants.askHeader
 		}
 	}
-	from := r.URL.EscapedPath()
-	mapPath(r, e.prefix, e.backendPath)
-	if w := newStreamWriter(c, from); w != nil {
-		e.next.ServeHTTP(w, r)
-		w.end()
+	if c.method == "GET" || (c.method == "POST" && e.cfg.Backend == "other") {
+		forwardStream(c)
 		return
 	}
+	mapPath(r, e)
 	e.next.ServeHTTP(c.rw, r)
 }
 
-// private says whether a header is one of ours or Tailscale's, or could be taken
-// for another one: many servers read underscores and dots as hyphens.
-// Mcp-Param- names come from tool schemas and end in anything.
-func private(key string) bool {
-	if strings.ContainsAny(key, "_.") {
-		return !strings.HasPrefix(key, "Mcp-Param-")
+func noBackendToken(c *call) {
+	refuse(c, http.StatusServiceUnavailable, "backend token", "the backend's token cannot be read: see the log")
+}
+
+func forwardStream(c *call) {
+	w := newStreamWriter(c)
+	mapPath(c.r, c.e)
+	if w == nil {
+		c.e.next.ServeHTTP(c.rw, c.r)
+		return
 	}
-	switch key[0] {
-	case 'X', 'x':
-		return strings.HasPrefix(key, "X-Sallyport-")
-	case 'T', 't':
-		return strings.HasPrefix(key, "Tailscale-")
+	c.e.next.ServeHTTP(w, c.r)
+	w.end()
+}
+
+// clean drops headers. Those with an underscore or a dot go because many servers
+// read both as hyphens, so they could be taken for one of ours; Mcp-Param- names
+// come from tool schemas and end in anything.
+func clean(h http.Header) {
+	for key := range h {
+		if dropped[key] || (strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-")) ||
+			(len(key) > 9 && (key[:10] == "X-Sallypor" || key[:10] == "Tailscale-")) {
+			delete(h, key)
+		}
 	}
-	return false
 }
 
 // mapPath replaces prefix by backendPath. Both of Traefik's proxies parse
 // RequestURI again, so it is set with the path, always: what was decided on is
 // what is sent.
-func mapPath(r *http.Request, prefix, backendPath string) {
-	u := r.URL
-	if prefix != backendPath {
-		escaped := u.EscapedPath()
-		u.RawPath = orRoot(backendPath + escaped[len(prefix):])
-		u.Path = orRoot(backendPath + u.Path[len(prefix):])
-		removed := strings.TrimSuffix(prefix, backendPath)
-		if removed != "" && removed+backendPath == prefix {
-			r.Header["X-Forwarded-Prefix"] = []string{removed}
-		}
+func mapPath(r *http.Request, e *edge) {
+	if e.prefix != e.backendPath {
+		replacePrefix(r, e.prefix, e.backendPath)
 	}
-	r.RequestURI = u.RequestURI()
+	r.RequestURI = r.URL.RequestURI()
+}
+
+func replacePrefix(r *http.Request, prefix, backendPath string) {
+	u := r.URL
+	escaped := u.EscapedPath()
+	u.RawPath = orRoot(backendPath + escaped[len(prefix):])
+	u.Path = orRoot(backendPath + u.Path[len(prefix):])
+	removed := strings.TrimSuffix(prefix, backendPath)
+	if removed != "" && removed+backendPath == prefix {
+		r.Header["X-Forwarded-Prefix"] = []string{removed}
+	}
 }
 
 func orRoot(path string) string {

@@ -268,9 +268,8 @@ func FuzzAuthorization(f *testing.F) {
 		if bearerToken([]string{value, value}) != "" || bearerToken(nil) != "" {
 			t.Fatal("two headers, or none, give a token")
 		}
-		tok := match(known.tokens, known.sums, got)
-		if (tok != nil) != (got == clientToken || got == otherToken) {
-			t.Fatalf("%q matches %v", got, tok)
+		if i := match(known, got); (i >= 0) != (got == clientToken || got == otherToken) {
+			t.Fatalf("%q matches %d", got, i)
 		}
 		j := parseJWT(got)
 		if j == nil {
@@ -299,16 +298,11 @@ func FuzzAuthorization(f *testing.F) {
 	})
 }
 
-type known struct {
-	tokens []*token
-	sums   [][]byte
-}
-
-func newKnown() known {
-	k := known{tokens: []*token{{}, {}}}
+func newKnown() [][]byte {
+	var sums [][]byte
 	for _, text := range []string{clientToken, otherToken} {
 		sum, _, _ := (&secret{text: text}).read()
-		k.sums = append(k.sums, sum)
+		sums = append(sums, sum)
 	}
-	return k
+	return sums
 }

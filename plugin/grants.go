@@ -12,8 +12,8 @@ type grants struct {
 	servers map[string]bool // servers of which anything is granted
 	methods map[string]bool // from method:NAME
 
-	toolsHeader string // X-Sallyport-Tools
-	askHeader   string // X-Sallyport-Ask
+	toolsHeader []string // X-Sallyport-Tools
+	askHeader   []string // X-Sallyport-Ask; nil where it is absent
 }
 
 var (
@@ -45,11 +45,13 @@ func parseGrants(m *mistakes, where, backend string, list []string) *grants {
 			named = append(named, grant)
 		}
 	}
-	g.toolsHeader = strings.Join(named, ",")
 	if g.all {
-		g.toolsHeader = "*"
+		named = []string{"*"}
 	}
-	g.askHeader = strings.Join(asking, ",")
+	g.toolsHeader = []string{strings.Join(named, ",")}
+	if len(asking) > 0 {
+		g.askHeader = []string{strings.Join(asking, ",")}
+	}
 	return g
 }
 

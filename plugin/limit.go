@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,24 +22,21 @@ type limits struct {
 	open      [2]int // calls and streams at once
 }
 
-// bucket is a token bucket that holds a minute's worth.
-type bucket struct {
-	tokens float64
-	last   time.Time
-}
+// bucket is a token bucket that holds a minute's worth. It remembers only when it
+// will be full again, in nanoseconds (the generic cell rate algorithm).
+type bucket struct{ full int64 }
 
 // take takes one token, or returns the seconds until there will be one.
-func (b *bucket) take(now time.Time, perMinute int) int {
-	if b.last.IsZero() {
-		b.tokens = float64(perMinute)
-	} else {
-		b.tokens = math.Min(float64(perMinute), b.tokens+now.Sub(b.last).Seconds()*float64(perMinute)/60)
+func take(b *bucket, now int64, perMinute int) int {
+	each := int64(time.Minute) / int64(perMinute)
+	full := b.full
+	if full < now {
+		full = now
 	}
-	b.last = now
-	if b.tokens < 1 {
-		return int(math.Ceil((1 - b.tokens) * 60 / float64(perMinute)))
+	if wait := full + each - now - int64(time.Minute); wait > 0 {
+		return int(wait/int64(time.Second)) + 1
 	}
-	b.tokens--
+	b.full = full + each
 	return 0
 }
 
@@ -66,14 +62,16 @@ func admit(c *call) bool {
 	if c.method == http.MethodGet {
 		c.kind = streams
 	}
-	usageMu.Lock()
-	u := findUsage(c.e.name+"\x00"+c.who.id, c.start)
-	wait := 60
-	why := "principals"
-	if u != nil {
-		wait = u.bucket.take(c.start, c.who.limits.perMinute)
-		why = "requests per minute"
+	u := c.who.usage
+	if u == nil {
+		u = usageOf(c.e, c.who.id, c.start)
 	}
+	if u == nil {
+		return tooMany(c, 60, "principals")
+	}
+	usageMu.Lock()
+	why := "requests per minute"
+	wait := take(&u.bucket, c.start.UnixNano(), c.who.limits.perMinute)
 	if wait == 0 {
 		wait, why = enter(c, u)
 	}
@@ -116,9 +114,12 @@ func leave(c *call) {
 	usageMu.Unlock()
 }
 
-// findUsage returns nil where there is no room for one more principal. At most
-// once a second it forgets who has been idle for a bucket's minute.
-func findUsage(key string, now time.Time) *usage {
+// usageOf returns nil where there is no room for one more principal. At most
+// once a second it forgets who is idle with a full bucket.
+func usageOf(e *edge, id string, now time.Time) *usage {
+	key := e.name + "\x00" + id
+	usageMu.Lock()
+	defer usageMu.Unlock()
 	u := usages[key]
 	if u != nil {
 		return u
@@ -126,7 +127,7 @@ func findUsage(key string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.open == [2]int{} && now.Sub(old.bucket.last) > time.Minute {
+			if old.open == [2]int{} && old.bucket.full < now.UnixNano() {
 				delete(usages, k)
 			}
 		}
@@ -154,7 +155,7 @@ func countFailure(c *call) int {
 		b = &bucket{}
 	}
 	failures.put(key, b)
-	return b.take(c.start, c.e.cfg.FailuresPerMinute)
+	return take(b, c.start.UnixNano(), c.e.cfg.FailuresPerMinute)
 }
 
 // clientAddress is whom a failure is counted against: an IPv4 address or an

@@ -28,7 +28,7 @@ func TestRate(t *testing.T) {
 	}
 	usageMu.Lock()
 	for _, u := range usages {
-		u.bucket.last = u.bucket.last.Add(-time.Duration(wait) * time.Second)
+		u.bucket.full -= int64(wait) * int64(time.Second)
 	}
 	usageMu.Unlock()
 	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
@@ -118,23 +118,30 @@ func TestSubscriptionCountsAsStream(t *testing.T) {
 }
 
 func TestUsageIsBounded(t *testing.T) {
+	logged(t)
 	usageMu.Lock()
-	defer usageMu.Unlock()
-	now := time.Now()
 	kept := usages
 	usages = map[string]*usage{}
+	usageMu.Unlock()
+	now := time.Now()
+	e := &edge{name: t.Name()}
 	for i := 0; i < maxUsages; i++ {
-		u := findUsage(strconv.Itoa(i), now)
-		u.bucket.take(now, 10)
+		u := usageOf(e, strconv.Itoa(i), now)
+		take(&u.bucket, now.UnixNano(), 10)
 		u.open[streams] = 1
 	}
-	if findUsage("one more", now) != nil {
+	if usageOf(e, "one more", now.Add(2*time.Minute)) != nil {
 		t.Error("an open stream was forgotten, or the registry is not bounded")
+	}
+	c := config()
+	s := &seen{}
+	if rec := do(start(t, c, s), post("/mcp/mcp", readFile)); rec.Code != 429 || s.calls != 0 {
+		t.Errorf("a principal without room: status %d", rec.Code)
 	}
 	for _, u := range usages {
 		u.open[streams] = 0
 	}
-	if findUsage("one more", now.Add(2*time.Minute)) == nil || len(usages) != 1 {
+	if usageOf(e, "one more", now.Add(4*time.Minute)) == nil || len(usages) != 1 {
 		t.Errorf("%d idle principals are kept", len(usages))
 	}
 	usages = kept

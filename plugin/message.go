@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,6 +17,9 @@ type message struct {
 	version   string // params._meta's protocol version
 	resources bool   // subscriptions/listen asks for resources
 }
+
+// noMessage is that of a request without a body.
+var noMessage = &message{}
 
 // badMessage is why a body is refused.
 type badMessage struct {
@@ -36,47 +38,39 @@ const (
 const versionKey = "io.modelcontextprotocol/protocolVersion"
 
 // exactKeys are the names that a policy or a backend decides on. Some parsers
-// take other cases of them for the same, so those are refused. The values are
-// the folded names.
-var exactKeys = map[string]string{
-	"jsonrpc": "jsonrpc", "id": "id", "method": "method", "params": "params", "result": "result", "error": "error",
-	"name": "name", "arguments": "arguments", "uri": "uri", "_meta": "_meta", "taskId": "taskid",
-	versionKey: strings.ToLower(versionKey),
-}
+// take other cases of them for the same, so those are refused.
+var exactKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
+	"name": true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
 
-var foldedKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
-	"name": true, "arguments": true, "uri": true, "_meta": true, "taskid": true, strings.ToLower(versionKey): true}
+var foldedKeys = foldKeys(exactKeys)
+
+func foldKeys(names map[string]bool) map[string]bool {
+	folded := map[string]bool{}
+	for name := range names {
+		folded[fold(name)] = true
+	}
+	return folded
+}
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on
 // duplicate keys, other cases, trailing data, batches and bad UTF-8; a body on
 // which they could disagree is refused rather than repaired.
-func parseMessage(body []byte) (message, *badMessage) {
-	m := message{}
-	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
-		return m, &badMessage{codeInvalidRequest, "batches are not served: send one message"}
-	}
+func parseMessage(body []byte) (*message, *badMessage) {
+	m := &message{}
 	if !utf8.Valid(body) {
 		return m, &badMessage{codeParse, "the body is not UTF-8"}
 	}
 	top, wrong := members(body)
 	if wrong != "" {
-		return m, &badMessage{codeParse, wrong}
+		return m, notAnObject(body, wrong)
 	}
-	if id := top["id"]; id != nil {
-		if id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
-			return m, &badMessage{codeInvalidRequest, "id must be a string or a number"}
-		}
-		m.id = id
-	}
-	wrong = envelope(&m, top)
+	wrong = envelope(m, top)
 	// Only with so many brackets can it be too deep, and the walk is slow.
-	if wrong == "" && bytes.Count(body, []byte("{"))+bytes.Count(body, []byte("[")) > maxDepth {
-		if deep, _ := survey(body, ""); deep {
-			wrong = "the body is nested too deeply"
-		}
+	if wrong == "" && bytes.Count(body, leftBrace)+bytes.Count(body, leftBracket) > maxDepth {
+		wrong, _ = survey(body, "")
 	}
 	if wrong == "" && m.method != "" {
-		wrong = readParams(&m, top["params"])
+		wrong = readParams(m, top["params"])
 	}
 	if wrong != "" {
 		return m, &badMessage{codeInvalidRequest, wrong}
@@ -84,107 +78,129 @@ func parseMessage(body []byte) (message, *badMessage) {
 	return m, nil
 }
 
+var (
+	leftBrace   = []byte("{")
+	leftBracket = []byte("[")
+)
+
+func notAnObject(body []byte, wrong string) *badMessage {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), leftBracket) {
+		return &badMessage{codeInvalidRequest, "batches are not served: send one message"}
+	}
+	return &badMessage{codeParse, wrong}
+}
+
 // envelope checks the members of JSON-RPC and returns what is wrong.
 func envelope(m *message, top map[string]json.RawMessage) string {
-	size := len(top)
-	for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
-		if top[name] != nil {
-			size--
+	m.id = top["id"]
+	if m.id != nil && m.id[0] != '"' && m.id[0] != '-' && (m.id[0] < '0' || m.id[0] > '9') {
+		m.id = nil
+		return "id must be a string or a number"
+	}
+	if string(top["jsonrpc"]) != `"2.0"` {
+		return `jsonrpc must be "2.0"`
+	}
+	for name := range top {
+		if !topKeys[name] {
+			return "a JSON-RPC message has jsonrpc, id, method, params, result and error only"
 		}
 	}
-	answers := top["result"] != nil != (top["error"] != nil)
-	var named bool
-	m.method, named = text(top["method"])
-	switch {
-	case size > 0:
-		return "a JSON-RPC message has jsonrpc, id, method, params, result and error only"
-	case string(top["jsonrpc"]) != `"2.0"`:
-		return `jsonrpc must be "2.0"`
-	case top["method"] == nil && (!answers || m.id == nil):
-		return "the message is neither a request nor a response"
-	case top["method"] != nil && (!named || m.method == "" || top["result"] != nil || top["error"] != nil):
+	m.method, _ = text(top["method"])
+	if m.method == "" || top["result"] != nil || top["error"] != nil {
+		return notACall(m, top)
+	}
+	return ""
+}
+
+var topKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true}
+
+// notACall accepts a response only.
+func notACall(m *message, top map[string]json.RawMessage) string {
+	if top["method"] != nil {
+		m.method = ""
 		return "method must be a string, without result and error beside it"
+	}
+	if m.id == nil || (top["result"] == nil) == (top["error"] == nil) {
+		return "the message is neither a request nor a response"
 	}
 	return ""
 }
 
 // readParams reads what policy needs and returns what is wrong.
 func readParams(m *message, params json.RawMessage) string {
-	calls := m.method == "tools/call"
 	if params == nil || string(params) == "null" {
-		if calls {
-			return "tools/call needs params.name"
-		}
-		return ""
+		return missingName(m)
 	}
 	fields, wrong := members(params)
 	if wrong != "" {
 		return "params: " + wrong
 	}
-	for _, name := range []string{"taskId", "uri", "name"} { // the last one counts
-		if raw := fields[name]; raw != nil {
-			m.name, m.hasName = text(raw)
-		}
-	}
-	if calls {
-		m.tool, _ = text(fields["name"])
-		if m.tool == "" {
-			return "tools/call needs params.name"
-		}
+	m.name, m.hasName = text(fields["name"])
+	if m.method == "tools/call" {
+		m.tool = m.name
+	} else if !m.hasName {
+		readOtherName(m, fields)
 	}
 	if m.method == "subscriptions/listen" {
 		_, m.resources = survey(params, "resourcesubscriptions")
 	}
-	// Escapes could hide the key, so a backslash is looked into as well.
-	if meta := fields["_meta"]; meta != nil && (bytes.Contains(meta, []byte("rotocol")) || bytes.IndexByte(meta, '\\') >= 0) {
-		inner, wrong := members(meta)
-		if wrong != "" {
-			return "params._meta: " + wrong
-		}
-		m.version, _ = text(inner[versionKey])
+	if fields["_meta"] != nil {
+		wrong = readMeta(m, fields["_meta"])
+	}
+	if wrong == "" {
+		wrong = missingName(m)
+	}
+	return wrong
+}
+
+func missingName(m *message) string {
+	if m.method == "tools/call" && m.tool == "" {
+		return "tools/call needs params.name"
 	}
 	return ""
 }
 
-// members returns the members of one object, or why it is refused. It walks one
-// level with Token, which reads a duplicate that Unmarshal would hide.
+// readOtherName finds what Mcp-Name mirrors where it is not params.name.
+func readOtherName(m *message, fields map[string]json.RawMessage) {
+	m.name, m.hasName = text(fields["uri"])
+	if !m.hasName {
+		m.name, m.hasName = text(fields["taskId"])
+	}
+}
+
+func readMeta(m *message, meta json.RawMessage) string {
+	fields, wrong := members(meta)
+	if wrong != "" {
+		return "params._meta: " + wrong
+	}
+	m.version, _ = text(fields[versionKey])
+	return ""
+}
+
+// members returns the members of one object, or why it is refused. Decoding
+// hides duplicate keys, but not from a count of the bytes: in an object without
+// white space each member takes its key, its value, two quotes, a colon and a
+// comma. An escape in a key does not fit in either, and no client writes one.
 func members(raw []byte) (map[string]json.RawMessage, string) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, "not a JSON object"
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
+		return nil, "not one JSON object"
 	}
-	out := map[string]json.RawMessage{}
-	folded := map[string]bool{}
-	for dec.More() {
-		t, err := dec.Token()
-		key, isString := t.(string)
-		if err != nil || !isString {
-			return nil, "not a JSON object"
+	size := 1
+	for key, value := range m {
+		size += len(key) + len(value) + 4
+		if !exactKeys[key] && foldedKeys[fold(key)] {
+			return nil, "a key is written in another case than its name"
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, "not a JSON object"
-		}
-		f, exact := exactKeys[key]
-		if !exact {
-			f = fold(key)
-			if foldedKeys[f] {
-				return nil, "a key is written in another case than its name"
-			}
-		}
-		if folded[f] {
-			return nil, "a key is there twice"
-		}
-		folded[f] = true
-		out[key] = value
 	}
-	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
-		return nil, "not a JSON object"
+	if size == len(raw) || len(m) == 0 {
+		return m, ""
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, "there is data behind the JSON object"
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil || compact.Len() == len(raw) {
+		return nil, "a key is there twice, or has an escape"
 	}
-	return out, ""
+	return members(compact.Bytes())
 }
 
 // text decodes a JSON string.
@@ -200,9 +216,9 @@ func text(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
-// survey walks all tokens of valid JSON: is it too deep, and does a string or key
-// fold to word?
-func survey(raw []byte, word string) (bool, bool) {
+// survey walks all tokens of valid JSON: it says what is wrong where that is too
+// deep, and whether a string or key folds to word.
+func survey(raw []byte, word string) (string, bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	depth := 0
@@ -210,7 +226,7 @@ func survey(raw []byte, word string) (bool, bool) {
 	for n := 0; ; n++ {
 		t, err := dec.Token()
 		if err != nil {
-			return false, found
+			return "", found
 		}
 		switch v := t.(type) {
 		case json.Delim:
@@ -223,7 +239,7 @@ func survey(raw []byte, word string) (bool, bool) {
 			found = found || fold(v) == word
 		}
 		if depth > maxDepth || n > maxValues {
-			return true, found
+			return "the body is nested too deeply", found
 		}
 	}
 }

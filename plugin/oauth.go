@@ -78,9 +78,9 @@ func wellKnown(c *call, path string) bool {
 func authenticateJWT(c *call, text string) bool {
 	is := c.e.oauth
 	sum := sha256.Sum256([]byte(text))
-	id := string(sum[:])
+	key := string(sum[:])
 	is.mu.Lock()
-	cl, known := is.verified.get(id).(*claims)
+	cl, known := is.verified.get(key).(*claims)
 	is.mu.Unlock()
 	if !known || !c.start.Before(cl.until) {
 		var why string
@@ -93,7 +93,7 @@ func authenticateJWT(c *call, text string) bool {
 			return wrongToken(c, why)
 		}
 		is.mu.Lock()
-		is.verified.put(id, cl)
+		is.verified.put(key, cl)
 		is.mu.Unlock()
 	}
 	for _, s := range is.scopes {
@@ -102,6 +102,7 @@ func authenticateJWT(c *call, text string) bool {
 			return refuse(c, http.StatusForbidden, "scope", "the token needs the scopes "+strings.Join(is.scopes, " "))
 		}
 	}
-	c.who = &principal{id: "oauth:" + cl.principal, grants: is.grants, limits: is.limits}
+	id := "oauth:" + cl.principal
+	c.who = &principal{id: id, header: []string{id}, grants: is.grants, limits: is.limits}
 	return true
 }

@@ -12,22 +12,8 @@ func insidePath(path, prefix string) bool {
 	return strings.HasPrefix(path, prefix) && (len(path) == len(prefix) || path[len(prefix)] == '/')
 }
 
-// plainPath says whether every server behind reads path and its escaped form
-// alike: no dot segments, no second decoding, no empty segments.
-func plainPath(path, escaped string) bool {
-	if path == "" || path[0] != '/' || strings.ContainsAny(path, badInPath) || strings.Contains(path, "//") {
-		return false
-	}
-	if strings.Contains(path, "/.") && hasDotSegment(path) {
-		return false
-	}
-	if path == escaped {
-		return true
-	}
-	lower := strings.ToLower(escaped)
-	return !strings.Contains(lower, "%2f") && !strings.Contains(lower, "%2e")
-}
-
+// badInPath are characters that a server behind may take for something else than
+// the router did, after a second decoding too.
 const badInPath = "\\;?#%\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b\x7f"
 
 // hasDotSegment finds . and .. as segments, also with parameters behind (..;x),
@@ -42,30 +28,50 @@ func hasDotSegment(path string) bool {
 	return false
 }
 
-// checkPath is the first refusal: what the request is for, and its form.
+// checkPath is the first refusal: what the request is for, its form, and whether
+// every server behind reads its path alike.
 func checkPath(c *call) bool {
-	e := c.e
-	r := c.r
-	path := r.URL.Path
-	escaped := r.URL.EscapedPath()
+	u := c.r.URL
+	path := u.Path
+	n := len(c.e.prefix)
+	if u.RawPath == "" && u.Opaque == "" && len(path) > n && path[n] == '/' && path[:n] == c.e.prefix &&
+		!strings.ContainsAny(path, badInPath) && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
+		return checkForm(c)
+	}
+	return checkOddPath(c)
+}
+
+// checkOddPath looks closer at a path that is not plain.
+func checkOddPath(c *call) bool {
+	u := c.r.URL
+	path := u.Path
 	if strings.Contains(path, "/.well-known/") {
 		return wellKnown(c, path)
 	}
-	if r.URL.Opaque != "" || !plainPath(path, escaped) || !insidePath(path, e.prefix) || !insidePath(escaped, e.prefix) {
+	escaped := u.EscapedPath()
+	lower := strings.ToLower(escaped)
+	if path == "" || u.Opaque != "" || !insidePath(path, c.e.prefix) || !insidePath(escaped, c.e.prefix) ||
+		strings.ContainsAny(path, badInPath) || strings.Contains(path, "//") || hasDotSegment(path) ||
+		strings.Contains(lower, "%2f") || strings.Contains(lower, "%2e") {
 		hintStripPrefix(c)
 		return refuse(c, http.StatusNotFound, "path", "there is no MCP server at this path")
 	}
-	if len(r.Header["Upgrade"]) > 0 {
+	return checkForm(c)
+}
+
+// checkForm refuses other methods, bodies where none belong, and Upgrade.
+func checkForm(c *call) bool {
+	return c.r.Header["Upgrade"] == nil && (c.method == "POST" || (c.r.ContentLength == 0 && bodiless[c.method])) || refuseForm(c)
+}
+
+var bodiless = map[string]bool{"GET": true, "HEAD": true, "DELETE": true}
+
+func refuseForm(c *call) bool {
+	switch {
+	case len(c.r.Header["Upgrade"]) > 0:
 		return refuse(c, http.StatusBadRequest, "upgrade", "this endpoint does not change protocols")
-	}
-	switch r.Method {
-	case http.MethodPost:
-		return true
-	case http.MethodGet, http.MethodHead, http.MethodDelete:
-		if r.ContentLength != 0 {
-			return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
-		}
-		return true
+	case bodiless[c.method]:
+		return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
 	}
 	c.rw.Header().Set("Allow", "GET, HEAD, POST, DELETE")
 	return refuse(c, http.StatusMethodNotAllowed, "http method", "this endpoint serves GET, HEAD, POST and DELETE")
@@ -93,7 +99,7 @@ func hintStripPrefix(c *call) {
 // Origin passes: only browsers are bound to send it.
 func checkOrigin(c *call) bool {
 	values := c.r.Header["Origin"]
-	if len(values) == 0 || (len(values) == 1 && c.e.origins[values[0]]) {
+	if values == nil || (len(values) == 1 && c.e.origins[values[0]]) {
 		return true
 	}
 	return refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")

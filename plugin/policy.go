@@ -20,29 +20,35 @@ var hubTools = map[string]bool{
 	"call_tool": true, "wake_server": true, "sleep_server": true,
 }
 
-// checkGrant refuses what the principal may not do.
+// checkGrant refuses what the principal may not do. Streams, session ends and
+// responses to the server's requests have no method.
 func checkGrant(c *call) bool {
 	g := c.who.grants
 	m := c.message
-	if c.e.cfg.Backend == "hub" && !g.all && !checkHubPlace(c) {
+	if c.e.cfg.Backend == "hub" || m.method == "subscriptions/listen" {
+		return checkPlace(c) && checkMethod(c)
+	}
+	return g.all || m.method == "" || g.tools[m.tool] || checkMethod(c)
+}
+
+// checkPlace is about where on a hub, and in which limit.
+func checkPlace(c *call) bool {
+	if c.e.cfg.Backend == "hub" && !c.who.grants.all && !checkHubPlace(c) {
 		return false
 	}
-	if c.method != http.MethodPost || m.method == "" {
-		return true // streams, session ends, and responses to the server's requests
-	}
-	if m.method == "subscriptions/listen" && !becomeStream(c) {
-		return false
-	}
+	return c.message.method != "subscriptions/listen" || becomeStream(c)
+}
+
+func checkMethod(c *call) bool {
+	g := c.who.grants
+	m := c.message
 	switch {
-	case g.all || g.methods[m.method]:
+	case g.all || m.method == "" || g.methods[m.method]:
 		return true
 	case m.method == "tools/call":
-		if granted(g, c.server, m.tool) {
-			return true
-		}
-		return rpcRefuse(c, refusedStatus(c), "tool", codeParams, fmt.Sprintf("the tool %q is not granted to %s", short(m.tool), c.who.id))
-	case m.method == "subscriptions/listen" && m.resources:
-	case openMethods[m.method] || strings.HasPrefix(m.method, "notifications/"):
+		return granted(g, c.server, m.tool) || rpcRefuse(c, refusedStatus(c), "tool", codeParams,
+			fmt.Sprintf("the tool %q is not granted to %s", short(m.tool), c.who.id))
+	case !m.resources && (openMethods[m.method] || strings.HasPrefix(m.method, "notifications/")):
 		return true
 	}
 	return rpcRefuse(c, refusedStatus(c), "method", codeMethod, fmt.Sprintf("the method %q is not granted to %s", short(m.method), c.who.id))

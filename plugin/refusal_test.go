@@ -331,7 +331,7 @@ func TestGrantHeaders(t *testing.T) {
 	}
 	for i := range rows {
 		g := parseGrants(&mistakes{}, "", rows[i].backend, rows[i].grants)
-		if g.toolsHeader != rows[i].tools || g.askHeader != rows[i].ask {
+		if strings.Join(g.toolsHeader, ",") != rows[i].tools || strings.Join(g.askHeader, ",") != rows[i].ask || (rows[i].ask == "") != (g.askHeader == nil) {
 			t.Errorf("%q: tools %q, ask %q", rows[i].grants, g.toolsHeader, g.askHeader)
 		}
 	}

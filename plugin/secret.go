@@ -20,7 +20,7 @@ type secret struct {
 // table is a consistent view of all secrets. It is replaced, never changed.
 type table struct {
 	sums    [][]byte // as edge.tokens; nil matches nothing
-	backend string   // "" where the backend has none, or none that is usable
+	backend []string // Authorization for the backend; nil where there is none that is usable
 }
 
 // secretInterval is how often files are read again: often enough for a
@@ -88,7 +88,7 @@ func loadSecrets(e *edge, wrong *[]string) *table {
 	} else if j := indexOf(t.sums, sum); j >= 0 {
 		*wrong = append(*wrong, "backend token: is the same as "+e.tokens[j].who.id+": a backend needs one of its own")
 	} else {
-		t.backend = text
+		t.backend = []string{"Bearer " + text}
 	}
 	return t
 }
@@ -102,18 +102,15 @@ func indexOf(sums [][]byte, sum []byte) int {
 	return -1
 }
 
-// secrets returns the current table, at most secretInterval old. There is no
-// goroutine: the first request after the interval reads the files.
-func secrets(e *edge, now time.Time) *table {
-	if e.hasFiles {
-		e.mu.Lock()
-		if now.Sub(e.loaded) >= secretInterval {
-			e.loaded = now
-			reloadSecrets(e)
-		}
-		e.mu.Unlock()
+// refresh reads the files again once they are secretInterval old. There is no
+// goroutine: a request pays for it.
+func refresh(e *edge, now time.Time) {
+	e.mu.Lock()
+	if now.Sub(e.loaded) >= secretInterval {
+		e.loaded = now
+		reloadSecrets(e)
 	}
-	return e.table.Load().(*table)
+	e.mu.Unlock()
 }
 
 func reloadSecrets(e *edge) {

@@ -34,7 +34,7 @@ const maxHeld = 16 << 20
 // newStreamWriter returns nil where nothing of the answer could need a change.
 // Besides GET, a foreign backend's answer to the first message may start a
 // legacy stream: VS Code accepts it.
-func newStreamWriter(c *call, publicPath string) *streamWriter {
+func newStreamWriter(c *call) *streamWriter {
 	filtered := c.who.grants
 	if !c.e.cfg.FilterTools || filtered.all {
 		filtered = nil
@@ -47,7 +47,7 @@ func newStreamWriter(c *call, publicPath string) *streamWriter {
 	}
 	c.r.Header["Accept-Encoding"] = []string{"identity"}
 	w := &streamWriter{c: c, rw: c.rw,
-		scan: &scanner{place: newPlace(c.e, c.r, publicPath), seek: true, limit: maxEvent, grants: filtered}}
+		scan: &scanner{place: newPlace(c.e, c.r), seek: true, limit: maxEvent, grants: filtered}}
 	if filtered != nil {
 		w.scan.limit = maxHeld
 	}

@@ -1,0 +1,195 @@
+//go:build bench
+
+package edge
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+// Figures are medians of nine interleaved rounds: other work on the machine meets
+// every row alike.
+const (
+	rounds   = 9
+	requests = 3000
+)
+
+// row is one way through Traefik.
+type row struct {
+	name, entry string // entry point's base URL
+	method      string
+	cpu         []time.Duration // of Traefik, per request
+}
+
+// TestBenchCost reports Traefik's CPU time per request: alone, with the plugin,
+// and with forwardAuth, whose own server is not counted.
+func TestBenchCost(t *testing.T) {
+	rig.Lock(t, "bench")
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer backend.Close()
+	auth := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer auth.Close()
+	token, clientFile := rig.NewToken(t)
+	_, backendFile := rig.NewToken(t)
+	names := []string{"alone", "bearer", "everything", "forwardauth"}
+	var args []string
+	entries := map[string]string{}
+	for _, name := range names {
+		addr := rig.FreeAddr(t)
+		entries[name] = "http://" + addr
+		args = append(args, "--entrypoints."+name+".address="+addr)
+	}
+	tr := rig.StartTraefik(t, rig.TraefikOptions{Args: append(args, "--accesslog=false", "--log.level=ERROR"), Dynamic: fmt.Sprintf(`http:
+  routers:
+    alone: {rule: "PathPrefix(%[1]s)", entryPoints: [alone], service: s}
+    bearer: {rule: "PathPrefix(%[1]s)", entryPoints: [bearer], service: s, middlewares: [bearer]}
+    everything: {rule: "PathPrefix(%[1]s)", entryPoints: [everything], service: s, middlewares: [everything]}
+    forwardauth: {rule: "PathPrefix(%[1]s)", entryPoints: [forwardauth], service: s, middlewares: [forwardauth]}
+  middlewares:
+    bearer: {plugin: {sallyport: {backend: sandbox, pathPrefix: /mcp, backendTokenFile: %[2]s, auditLog: "false", tokens: [{name: a, valueFile: %[3]s, tools: [read_file], requestsPerMinute: 100000000}]}}}
+    everything: {plugin: {sallyport: {backend: sandbox, pathPrefix: /mcp, backendTokenFile: %[2]s, allowedOrigins: ["https://a.example"], tokens: [{name: a, valueFile: %[3]s, tools: [read_file], requestsPerMinute: 100000000}]}}}
+    forwardauth: {forwardAuth: {address: %[4]q}}
+  services: {s: {loadBalancer: {servers: [{url: %[5]q}]}}}
+`, "`/mcp`", backendFile, clientFile, auth.URL, backend.URL)})
+	table := []*row{
+		{name: "no body: alone", entry: "alone", method: "DELETE"},
+		{name: "no body: bearer only", entry: "bearer", method: "DELETE"},
+		{name: "1 KiB: alone", entry: "alone", method: "POST"},
+		{name: "1 KiB: everything", entry: "everything", method: "POST"},
+		{name: "1 KiB: forwardAuth", entry: "forwardauth", method: "POST"},
+	}
+	for round := range rounds + 1 {
+		for _, r := range table {
+			before := cpuTime(t, tr.Cmd.Process.Pid)
+			drive(t, entries[r.entry], r.method, token)
+			if round > 0 { // the first warms up
+				r.cpu = append(r.cpu, (cpuTime(t, tr.Cmd.Process.Pid)-before)/requests)
+			}
+		}
+	}
+	for _, r := range table {
+		t.Logf("%-22s %8s CPU per request", r.name, median(r.cpu))
+	}
+	added := func(with, without int) time.Duration { return median(table[with].cpu) - median(table[without].cpu) }
+	t.Logf("bearer only adds %s; everything adds %s, forwardAuth %s (%.2f of it)", added(1, 0), added(3, 2), added(4, 2),
+		float64(added(3, 2))/float64(added(4, 2)))
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// cpuTime is the CPU time of all of a process's threads, to the nanosecond.
+func cpuTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum time.Duration
+	for _, thread := range threads {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, thread.Name()))
+		var ns int64
+		if err == nil {
+			fmt.Sscan(string(data), &ns)
+		}
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+// drive sends the requests over eight connections.
+func drive(t *testing.T, base, method, token string) {
+	t.Helper()
+	body := ""
+	if method == "POST" {
+		body = strings.Replace(readFile, `"path":"a"`, `"path":"`+strings.Repeat("a", 1024-len(readFile))+`"`, 1)
+	}
+	request := fmt.Appendf(nil, "%s /mcp/mcp HTTP/1.1\r\nHost: node.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
+		"User-Agent: node\r\nMcp-Protocol-Version: 2025-11-25\r\nOrigin: https://a.example\r\nContent-Length: %d\r\n\r\n%s", method, token, len(body), body)
+	if method == "DELETE" {
+		request = bytes.Replace(request, []byte("Origin: https://a.example\r\n"), nil, 1)
+	}
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			for range requests / 8 {
+				conn.Write(request)
+				resp, err := http.ReadResponse(answers, nil)
+				if err != nil || resp.StatusCode != http.StatusAccepted {
+					t.Errorf("%v %v", resp, err)
+					return
+				}
+				io.Copy(io.Discard, resp.Body)
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// TestBenchStream reports how many events per second pass, with the plugin and
+// without.
+func TestBenchStream(t *testing.T) {
+	rig.Lock(t, "bench")
+	const events = 10_000
+	backend := &backend{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "event: endpoint\ndata: /mcp/messages\n\n")
+		for range events {
+			io.WriteString(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n")
+			w.(http.Flusher).Flush()
+		}
+	}))}
+	defer backend.Close()
+	token, clientFile := rig.NewToken(t)
+	_, backendFile := rig.NewToken(t)
+	twin := rig.FreeAddr(t)
+	s := &stand{backend: backend}
+	tr := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: s.dynamic(clientFile, backendFile, ""),
+		Args: []string{"--entrypoints.twin.address=" + twin, "--accesslog=false", "--log.level=ERROR"}})
+	run := func(base string) time.Duration {
+		begun := time.Now()
+		req, _ := http.NewRequest("GET", base+"/mcp/sse", nil)
+		resp, err := rig.HTTPClient(token).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if n := strings.Count(string(body), "event: message"); err != nil || n != events {
+			t.Fatalf("%d events, %v", n, err)
+		}
+		return time.Since(begun)
+	}
+	var with, without []time.Duration
+	for range rounds {
+		without = append(without, run("http://"+twin))
+		with = append(with, run(tr.Web))
+	}
+	perSecond := func(d time.Duration) float64 { return events / d.Seconds() }
+	t.Logf("%d events: %.0f/s without the plugin, %.0f/s with it (%.2f)", events, perSecond(median(without)), perSecond(median(with)),
+		float64(median(without))/float64(median(with)))
+}
