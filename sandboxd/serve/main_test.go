@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -90,6 +91,12 @@ func TestMainServesAndEnds(t *testing.T) {
 	})
 	s := &server{URL: "http://" + receive(t, "the server serves", address) + "/mcp-sandbox"}
 
+	if resp, _ := send(t, "GET", s.URL+"/mcp", with(as("", ""), "X-Long", strings.Repeat("x", 100_000)), ""); resp.StatusCode != 431 {
+		t.Errorf("a header of 100 kB: %d", resp.StatusCode)
+	}
+	if got := rawRequest(t, s, "OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 404 ") {
+		t.Errorf("OPTIONS *: %q", got)
+	}
 	c, _ := connect(t, s, "2025-11-25", as("token:poke", "*"))
 	if r, err := call(t, c, "run_command", map[string]any{"command": "echo hello > greeting && cat greeting"}); err != nil || !strings.Contains(text(r), "hello") {
 		t.Errorf("run_command: %v %v\n%s", r, err, log)
@@ -127,6 +134,26 @@ func TestMainServesAndEnds(t *testing.T) {
 	if strings.Contains(log.String(), token) {
 		t.Error("the log holds the token")
 	}
+}
+
+// rawRequest sends text as it is and returns the answer, for what http.Client
+// does not send.
+func rawRequest(t *testing.T, s *server, text string) string {
+	t.Helper()
+	host, _, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), "/")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
 }
 
 // readLog copies a JSON log and sends the address in it.
