@@ -1,18 +1,16 @@
 package jail
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/usage"
 )
 
 const (
@@ -39,13 +37,12 @@ type budget struct {
 func (b *budget) limit(j *Jail) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	limit, contained := pidsLimit()
+	limit, contained := usage.PidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
-		measure := outsideByProc
+		_, n, err := usage.Tasks()
 		if contained {
-			measure = j.outsideByTrial
+			n, err = j.outsideByTrial()
 		}
-		n, err := measure()
 		if err != nil {
 			return 0, fmt.Errorf("counting the account's processes: %w", err)
 		}
@@ -62,70 +59,12 @@ func (b *budget) limit(j *Jail) (int, error) {
 	return n, nil
 }
 
-// pidsLimit is the limit of a container, and whether this is one: the root of
-// the mount has such a file only where it is not the root of the hierarchy.
-func pidsLimit() (limit int, contained bool) {
-	for _, f := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
-		if raw, err := os.ReadFile(f); err == nil {
-			limit, _ = strconv.Atoi(strings.TrimSpace(string(raw))) // "max" is none
-			return limit, true
-		}
-	}
-	return 0, false
-}
-
-// tasks counts the account's tasks in /proc: those of this process and what it
-// started, and all others.
-func tasks() (own, outside int, err error) {
-	files, err := filepath.Glob("/proc/[0-9]*/status")
-	if err != nil {
-		return 0, 0, err
-	}
-	parent, threads := map[int]int{}, map[int]int{}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			continue // it has ended
-		}
-		pid := field(raw, "Pid:")
-		parent[pid] = field(raw, "PPid:")
-		if field(raw, "Uid:") == os.Getuid() {
-			threads[pid] = field(raw, "Threads:")
-		}
-	}
-	for pid, n := range threads {
-		p := pid
-		for p != os.Getpid() && p > 0 {
-			p = parent[p]
-		}
-		if p > 0 {
-			own += n
-		} else {
-			outside += n
-		}
-	}
-	return own, outside, nil
-}
-
-// field is the first number behind a name in a status file.
-func field(raw []byte, name string) int {
-	_, rest, _ := bytes.Cut(raw, []byte("\n"+name))
-	n := 0
-	fmt.Sscan(string(rest[:min(len(rest), 32)]), &n)
-	return n
-}
-
-func outsideByProc() (int, error) {
-	_, outside, err := tasks()
-	return outside, err
-}
-
 // outsideByTrial finds the kernel's own count, which in a container also has
 // what /proc does not show: the account's tasks in other containers. Our own
 // are counted before and after, and the higher number believed, since too
 // small a budget only fails a command.
 func (j *Jail) outsideByTrial() (int, error) {
-	before, _, err := tasks()
+	before, _, err := usage.Tasks()
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +76,7 @@ func (j *Jail) outsideByTrial() (int, error) {
 	if _, err := fmt.Sscan(out, &total, &trial); err != nil {
 		return 0, fmt.Errorf("trial: %q", out)
 	}
-	after, _, err := tasks()
+	after, _, err := usage.Tasks()
 	return max(total-trial-max(before, after), 0), err
 }
 
@@ -164,7 +103,7 @@ func trial() error {
 		}
 	}
 	raw, err := os.ReadFile("/proc/self/status")
-	fmt.Println(high-1, field(raw, "Threads:"))
+	fmt.Println(high-1, usage.Field(raw, "Threads:"))
 	return err
 }
 

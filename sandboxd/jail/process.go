@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/usage"
 )
 
 // Process is a started command.
@@ -35,17 +37,22 @@ func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p := &Process{jail: j, done: make(chan struct{})}
-	p.killed, p.kill = context.WithCancel(context.Background())
-	if !j.add(p) {
-		return nil, errors.New("jail: closed")
-	}
-	started := make(chan error)
-	go p.hold(ctx, c, started)
-	if err := <-started; err != nil {
+	p := &Process{jail: j}
+	if err := p.start(ctx, c); err != nil {
 		return nil, fmt.Errorf("jail: %w", err)
 	}
 	return p, nil
+}
+
+func (p *Process) start(ctx context.Context, c Command) error {
+	p.done = make(chan struct{})
+	p.killed, p.kill = context.WithCancel(context.Background())
+	if !p.jail.add(p) {
+		return errors.New("closed")
+	}
+	started := make(chan error)
+	go p.hold(ctx, c, started)
+	return <-started
 }
 
 // Wait blocks until the command and everything it started are gone.
@@ -66,7 +73,7 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	defer p.jail.remove(p)
 	defer p.kill()
 	begin := time.Now()
-	oom := oomKills()
+	oom := usage.OOMKills()
 	if err := p.begin(c); err != nil {
 		p.out.drain()
 		started <- err
@@ -79,7 +86,7 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 		p.result.Unkillable = !awaitEmpty()
 	}
 	p.result.OutputHeld = p.out.drain()
-	p.result.OOMKilled = oom.since()
+	p.result.OOMKilled = oom.Since()
 	p.result.Duration = time.Since(begin)
 	p.result.ExitCode = status.ExitStatus()
 	if status.Signaled() {

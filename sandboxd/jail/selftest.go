@@ -89,11 +89,9 @@ var walked = regexp.MustCompile(`^landlock [1-9]\d*\nseccomp [1-9]\d*\n$`)
 // place, and returns what it printed.
 func (j *Jail) throwaway(step string, at *place) (string, error) {
 	var out, trouble bytes.Buffer
-	p := &Process{jail: j, extra: step, at: at, done: make(chan struct{})}
-	p.killed, p.kill = context.WithCancel(context.Background())
-	started := make(chan error)
-	go p.hold(context.Background(), Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Timeout: startBound}, started)
-	if err := <-started; err != nil {
+	p := &Process{jail: j, extra: step, at: at}
+	c := Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Timeout: startBound}
+	if err := p.start(context.Background(), c); err != nil {
 		return "", err
 	}
 	if res := p.Wait(); res.ExitCode != 0 {

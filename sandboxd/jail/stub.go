@@ -91,13 +91,9 @@ func enter(name, value string) error {
 // setLimit takes "resource:value". syscall.Setrlimit is the one that keeps Go
 // from restoring the old descriptor limit at exec.
 func setLimit(value string) error {
-	res, num, _ := strings.Cut(value, ":")
-	r, err := strconv.Atoi(res)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseUint(num, 10, 64)
-	if err != nil {
+	var r int
+	var n uint64
+	if _, err := fmt.Sscanf(value, "%d:%d", &r, &n); err != nil {
 		return err
 	}
 	return syscall.Setrlimit(r, &syscall.Rlimit{Cur: n, Max: n})

@@ -9,6 +9,19 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
 
+// What the kernel kills for want of memory is said so, and the server lives.
+func TestOutOfMemory(t *testing.T) {
+	j, _ := newJail(t, jail.Full)
+	res, _, _ := run(t, j, jail.Command{Args: sh("tail /dev/zero"), Timeout: long})
+	if res.OOMKilled == nil || !*res.OOMKilled || res.TimedOut {
+		t.Errorf("%+v", res)
+	}
+	res, out, _ := run(t, j, jail.Command{Args: sh("echo alive")})
+	if out != "alive\n" || res.OOMKilled == nil || *res.OOMKilled {
+		t.Errorf("%+v %q", res, out)
+	}
+}
+
 // Chains that fork and leave their session outlive a group. Nothing could stop
 // them on a machine, so this is built only for a container that ends with them,
 // as the last of its tests.
