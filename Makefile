@@ -14,7 +14,7 @@ run: bin/sandboxd ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker
 	@bin/sandboxd local -workspace "$(WORKSPACE)"
 
 up: env ## Start the whole stack with Docker Compose: Traefik, the plugin, sandboxd
-	@$(COMPOSE) up --detach --build --wait
+	@$(COMPOSE) up --detach --build --wait || { $(COMPOSE) logs --tail 20; exit 1; }
 	@sh deploy/env.sh -show
 
 down: ## Stop the stack
