@@ -81,7 +81,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request, path, name, transpor
 	h.mu.Unlock()
 	switch {
 	case broken != nil:
-		front.Refuse(w, nil, &server.StateError{Server: name, State: "disabled", Reason: broken.Error()})
+		front.Refuse(w, &server.StateError{Server: name, State: "disabled", Reason: broken.Error()})
 	case s == nil:
 		http.Error(w, "there is no server "+name+" in mcp.json", http.StatusNotFound)
 	case transport == "sse":
@@ -98,10 +98,6 @@ func (t target) Open(push server.Push) front.Session { return t.Session(push) }
 
 // status answers GET <base>/status: each server that the caller has a part in.
 func (h *Hub) status(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		front.RefuseMethod(w, "GET, HEAD")
-		return
-	}
 	identity, _ := shared.IdentityFrom(r.Context())
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -130,10 +130,14 @@ func accept(args []string, env shared.Lookup, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "Usage: MCP_STATE_DIR=… sandboxd hub accept NAME\nAccepts the tool definitions of the server NAME that changed since they were first used.")
 		return 2
 	}
-	s, err := store.Open(dir)
+	// As whom the hub runs, so that it can read what is written here.
+	space, err := jail.Prepare(dir)
+	if err == nil {
+		err = space.DropRoot()
+	}
 	var tools []string
 	if err == nil {
-		tools, err = s.Accept(args[0])
+		tools, err = store.Accept(space.Path, args[0])
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "sandboxd hub accept:", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -141,7 +142,7 @@ func (c *streamable) answer(resp *http.Response, msg *rpc.Message) error {
 	lost := resp.StatusCode == http.StatusNotFound && c.session != ""
 	c.mu.Unlock()
 	if lost && msg.Method != "initialize" {
-		c.stop(errors.New("the remote server has forgotten the session"))
+		c.stop(fmt.Errorf("%w: the remote server has forgotten the session", ErrRenewed))
 	}
 	reply, err := rpc.Parse(body)
 	switch {

@@ -24,7 +24,7 @@ const stopGrace = 2 * time.Second
 var (
 	ErrClosed  = errors.New("closed by the hub")
 	ErrLine    = errors.New("the server sent a line of more than 16 MiB")
-	ErrRenewed = errors.New("replaced: its secrets or its configuration changed")
+	ErrRenewed = errors.New("the connection was replaced")
 	ErrBacklog = errors.New("the server does not read its input: 16 MiB wait")
 )
 

@@ -98,10 +98,10 @@ func (f *Front) once(w http.ResponseWriter, r *http.Request, t Target) {
 		return
 	}
 	defer place.Leave()
-	box := newOutbox()
+	box := newOutbox(true)
 	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box, Header: server.Headers(r.Header)}, box: box}
 	go job.run(context.WithoutCancel(r.Context()), t.Once)
-	box.serve(w, r, modernStatus)
+	box.serve(w, r, r.Context(), modernStatus)
 	job.leave()
 }
 
@@ -130,7 +130,7 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Targ
 	}
 	defer s.place.Leave()
 	identity, _ := shared.IdentityFrom(r.Context())
-	box := newOutbox()
+	box := newOutbox(true)
 	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box}, box: box}
 	if !s.submit(r.Context(), job) {
 		refuseSession(w, shared.ErrNoSession)
@@ -143,7 +143,7 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Targ
 	if id == "" {
 		w.Header().Set(sessionHeader, s.id)
 	}
-	failed := box.serve(w, r, func([]byte) int { return http.StatusOK })
+	failed := box.serve(w, r, s.ctx, func([]byte) int { return http.StatusOK })
 	job.leave()
 	if id == "" && failed {
 		s.end()
@@ -251,13 +251,15 @@ func RefuseMethod(w http.ResponseWriter, allow string) {
 	http.Error(w, "method not allowed here", http.StatusMethodNotAllowed)
 }
 
-// Refuse answers a target that cannot serve now: 503 and a JSON-RPC error.
-func Refuse(w http.ResponseWriter, id []byte, err error) {
+// Refuse answers for a target that cannot serve now: 503 and a JSON-RPC error.
+func Refuse(w http.ResponseWriter, err error) { refuse(w, unavailable(nil, err), err) }
+
+func refuse(w http.ResponseWriter, raw []byte, err error) {
 	var state *server.StateError
 	if errors.As(err, &state) && state.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(state.RetryAfter.Seconds()))))
 	}
-	writeJSON(w, http.StatusServiceUnavailable, unavailable(id, err))
+	writeJSON(w, http.StatusServiceUnavailable, raw)
 }
 
 func unavailable(id []byte, err error) []byte {

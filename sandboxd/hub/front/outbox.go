@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
@@ -32,7 +31,14 @@ type outbox struct {
 	reader chan struct{} // of who reads now; closed when another takes over
 }
 
-func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
+// newOutbox makes a queue that somebody is about to read, or perhaps later.
+func newOutbox(soon bool) *outbox {
+	b := &outbox{ready: make(chan struct{}, 1)}
+	if soon {
+		b.take()
+	}
+	return b
+}
 
 // Deliver implements link.Sink.
 func (b *outbox) Deliver(raw []byte, final bool) {
@@ -71,7 +77,7 @@ func (b *outbox) fail(err error) {
 }
 
 // next waits for a message. ok is false at the end of the stream.
-func (b *outbox) next(done ...<-chan struct{}) (raw []byte, last, ok bool) {
+func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
 	for {
 		b.mu.Lock()
 		if b.full {
@@ -92,24 +98,24 @@ func (b *outbox) next(done ...<-chan struct{}) (raw []byte, last, ok bool) {
 		}
 		select {
 		case <-b.ready:
-		case <-done[0]:
+		case <-done:
 			return nil, true, false
-		case <-done[len(done)-1]:
+		case <-other:
 			return nil, true, false
 		}
 	}
 }
 
 // serve answers one request: as an event stream, unless the client takes only
-// JSON or the answer needs a status of its own. It reports whether the target could not serve it.
-func (b *outbox) serve(w http.ResponseWriter, r *http.Request, status func([]byte) int) (failed bool) {
-	b.take()
+// JSON or the answer needs a status of its own. It reports whether the target
+// could not serve it.
+func (b *outbox) serve(w http.ResponseWriter, r *http.Request, session context.Context, status func([]byte) int) (failed bool) {
 	events(w)
 	settle := func() bool { return false }
 	if s := shared.StreamFrom(r.Context()); s != nil {
 		settle = s.Await()
 	}
-	raw, last, ok := b.next(r.Context().Done())
+	raw, last, ok := b.next(r.Context().Done(), session.Done())
 	started := settle()
 	b.mu.Lock()
 	err := b.failed
@@ -120,13 +126,13 @@ func (b *outbox) serve(w http.ResponseWriter, r *http.Request, status func([]byt
 		w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
 		return false
 	case ok && last && !started && err != nil:
-		Refuse(w, idOf(raw), err)
+		refuse(w, raw, err)
 		return true
 	case ok && last && !started && (status(raw) != http.StatusOK || !acceptsEvents(r)):
 		writeJSON(w, status(raw), raw)
 		return false
 	}
-	for ; ok; raw, last, ok = b.next(r.Context().Done()) {
+	for ; ok; raw, last, ok = b.next(r.Context().Done(), session.Done()) {
 		if emit(w, "message", raw) != nil || last {
 			break
 		}
@@ -137,14 +143,6 @@ func (b *outbox) serve(w http.ResponseWriter, r *http.Request, status func([]byt
 func acceptsEvents(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
-}
-
-func idOf(raw []byte) []byte {
-	m, err := rpc.Parse(raw)
-	if err != nil {
-		return nil
-	}
-	return m.ID()
 }
 
 // take makes the caller the reader, in place of an older one.

@@ -36,7 +36,7 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 		refuseSession(w, err)
 		return nil
 	}
-	s := &session{id: rand.Text(), path: path, front: f, place: place, inbox: make(chan *job, inboxSize), general: newOutbox()}
+	s := &session{id: rand.Text(), path: path, front: f, place: place, inbox: make(chan *job, inboxSize), general: newOutbox(r.Method == http.MethodGet)}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
 	s.target = t.Open(func(m *rpc.Message, near link.Sink) {
 		// What a running call is about goes where its answer will go.

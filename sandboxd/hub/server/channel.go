@@ -30,7 +30,7 @@ type channel struct {
 	server *Server
 	born   time.Time
 	asked  bool         // its end is the hub's wish; under server.mu
-	reply  *rpc.Message // to initialize; nil in the stateless era
+	reply  *rpc.Message // to initialize; nil in the stateless era; set once, under server.mu
 	stale  atomic.Bool  // the tools must be listed before the next call
 	list   sync.Mutex   // held while they are
 	tools  map[string]tool
@@ -66,7 +66,11 @@ func (s *Server) open(ctx context.Context, hello *rpc.Message) (*channel, error)
 	s.mu.Unlock()
 	s.started(ch)
 	if hello != nil {
-		ch.reply, err = ch.Do(ctx, hello, nil)
+		var reply *rpc.Message
+		reply, err = ch.Do(ctx, hello, nil)
+		s.mu.Lock()
+		ch.reply = reply
+		s.mu.Unlock()
 	}
 	switch {
 	case s.Gone():

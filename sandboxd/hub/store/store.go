@@ -114,8 +114,8 @@ func (s *Store) pins(server string) (p pins) {
 }
 
 // Accept makes the withheld definitions of a server the accepted ones.
-func (s *Store) Accept(server string) (tools []string, err error) {
-	err = s.change(server, func(p *pins) bool {
+func Accept(dir, server string) (tools []string, err error) {
+	err = (&Store{dir: dir}).change(server, func(p *pins) bool {
 		tools = slices.Sorted(maps.Keys(p.Pending))
 		maps.Copy(p.Accepted, p.Pending)
 		p.Pending = nil
