@@ -103,6 +103,20 @@ func read(events io.Reader) (n count) {
 		case "pass", "fail", "skip":
 			n.add(result(e, output[key], failedIn))
 			delete(output, key)
+			if e.Test == "" && e.Action == "fail" {
+				printUnfinished(output, e.Package)
+			}
+		}
+	}
+}
+
+// printUnfinished prints what those tests of a package wrote that never ended: it
+// timed out or crashed.
+func printUnfinished(output map[string]*strings.Builder, pkg string) {
+	for key, text := range output {
+		if strings.HasPrefix(key, pkg+" ") {
+			fmt.Printf("UNFINISHED %s\n%s", key, text)
+			delete(output, key)
 		}
 	}
 }
