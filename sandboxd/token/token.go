@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
@@ -39,22 +40,32 @@ A token file holds the token and at most one newline.
 // not be made or is not fit for use, 2 for a mistake on the command line.
 func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	c := command{stdin: os.Stdin, stdout: stdout, stderr: stderr}
-	if len(args) == 0 {
-		return c.usage("say what to do: new, hash or check")
+	var show bool
+	var want string
+	flags := flag.NewFlagSet("sandboxd token", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // its messages repeat arguments, and one of them may be a token
+	flags.BoolVar(&show, "print", false, "")
+	flags.StringVar(&want, "sha256", "", "")
+	verb := ""
+	if len(args) > 0 {
+		verb = args[0]
 	}
-	switch verb, rest := args[0], args[1:]; verb {
-	case "new":
-		return c.create(rest)
-	case "hash":
-		return c.hash(rest)
-	case "check":
-		return c.check(rest)
-	case "help", "-h", "-help", "--help":
+	err := flags.Parse(args[min(len(args), 1):])
+	name := flags.Arg(0)
+	switch {
+	case errors.Is(err, flag.ErrHelp) || slices.Contains([]string{"help", "-h", "-help", "--help"}, verb):
 		fmt.Fprint(stdout, Usage)
 		return 0
-	default:
-		return c.usage("the verbs are new, hash and check") // the argument is not repeated: it may be a token
+	case err != nil || flags.NArg() > 1 || show && verb != "new" || want != "" && verb != "check":
+		return c.usage("one FILE at most, after the flags that belong to the verb")
+	case verb == "new":
+		return c.create(name, show)
+	case verb == "hash":
+		return c.hash(name)
+	case verb == "check":
+		return c.check(name, want)
 	}
+	return c.usage("say what to do: new, hash or check")
 }
 
 type command struct {
@@ -62,23 +73,16 @@ type command struct {
 	stdout, stderr io.Writer
 }
 
-func (c command) create(args []string) int {
-	var show bool
-	names, code := c.parse("new", args, 1, func(f *flag.FlagSet) {
-		f.BoolVar(&show, "print", false, "print the token on standard output")
-	})
-	if code >= 0 {
-		return code
-	}
-	if len(names) == 0 && !show {
+func (c command) create(name string, show bool) int {
+	if name == "" && !show {
 		return c.usage("name a FILE for the token, or ask for it with -print")
 	}
 	secret := random()
-	if len(names) == 1 {
-		if err := save(names[0], secret); err != nil {
+	if name != "" {
+		if err := save(name, secret); err != nil {
 			return c.fail(err)
 		}
-		fmt.Fprintf(c.stderr, "token saved in %s (mode 0600)\n", names[0])
+		fmt.Fprintf(c.stderr, "token saved in %s (mode 0600)\n", name)
 	}
 	if show {
 		fmt.Fprintln(c.stdout, secret)
@@ -86,12 +90,8 @@ func (c command) create(args []string) int {
 	return 0
 }
 
-func (c command) hash(args []string) int {
-	names, code := c.parse("hash", args, 1, nil)
-	if code >= 0 {
-		return code
-	}
-	secret, err := c.read(names)
+func (c command) hash(name string) int {
+	secret, err := c.read(name)
 	if err != nil {
 		return c.fail(err)
 	}
@@ -100,66 +100,35 @@ func (c command) hash(args []string) int {
 	return 0
 }
 
-func (c command) check(args []string) int {
-	var want string
-	names, code := c.parse("check", args, 1, func(f *flag.FlagSet) {
-		f.StringVar(&want, "sha256", "", "the hash that the token must have, in hex")
-	})
-	if code >= 0 {
-		return code
-	}
-	if len(names) == 0 {
-		return c.usage("name the FILE to check")
-	}
+func (c command) check(name, want string) int {
 	wanted, err := hex.DecodeString(want)
-	if err != nil || (want != "" && len(wanted) != sha256.Size) {
-		return c.usage("-sha256 takes 64 hex digits")
+	if name == "" || err != nil || want != "" && len(wanted) != sha256.Size {
+		return c.usage("name the FILE to check; -sha256 takes 64 hex digits")
 	}
-	secret, err := c.read(names)
+	secret, err := c.read(name)
+	if err == nil {
+		err = private(name)
+	}
+	sum := sha256.Sum256([]byte(secret))
+	if err == nil && want != "" && subtle.ConstantTimeCompare(sum[:], wanted) != 1 {
+		err = errors.New("the file holds another token than the one of that hash")
+	}
 	if err != nil {
 		return c.fail(err)
 	}
-	if err := private(names[0]); err != nil {
-		return c.fail(err)
-	}
-	sum := sha256.Sum256([]byte(secret))
-	if want != "" && subtle.ConstantTimeCompare(sum[:], wanted) != 1 {
-		return c.fail(errors.New("the file holds another token than the one of that hash"))
-	}
-	fmt.Fprintf(c.stdout, "ok: %s holds a token of %d characters that only its owner can read\n", names[0], len(secret))
+	fmt.Fprintf(c.stdout, "ok: %s holds a token of %d characters that only its owner can read\n", name, len(secret))
 	return 0
 }
 
-// parse reads flags and at most max names. A code of 0 or more ends the command.
-func (c command) parse(verb string, args []string, max int, define func(*flag.FlagSet)) ([]string, int) {
-	flags := flag.NewFlagSet("sandboxd token "+verb, flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // its messages repeat arguments, and one of them may be a token
-	if define != nil {
-		define(flags)
-	}
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(c.stdout, Usage)
-		return nil, 0
-	}
-	if err != nil {
-		return nil, c.usage("token %s does not know one of these flags", verb)
-	}
-	if flags.NArg() > max {
-		return nil, c.usage("token %s takes one FILE, after the flags", verb)
-	}
-	return flags.Args(), -1
-}
-
-func (c command) read(names []string) (string, error) {
-	if len(names) == 0 || names[0] == "-" {
+func (c command) read(name string) (string, error) {
+	if name == "" || name == "-" {
 		return read(c.stdin)
 	}
-	return shared.ReadToken(names[0])
+	return shared.ReadToken(name)
 }
 
-func (c command) usage(format string, args ...any) int {
-	fmt.Fprintf(c.stderr, "sandboxd token: "+format+"\n\n%s", append(args, Usage)...)
+func (c command) usage(why string) int {
+	fmt.Fprintf(c.stderr, "sandboxd token: %s\n\n%s", why, Usage)
 	return 2
 }
 
