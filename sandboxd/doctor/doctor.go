@@ -99,6 +99,9 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return opt, err
 	}
+	if u, err := url.Parse(opt.backend); err != nil || opt.backend != "" && u.Host == "" {
+		return opt, errors.New("-backend looks like http://127.0.0.1:18080")
+	}
 	if f.NArg() > 1 {
 		return opt, errors.New("one URL at most, after the flags")
 	}

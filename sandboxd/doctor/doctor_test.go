@@ -234,7 +234,7 @@ func TestTokenStaysAtItsOrigin(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	for _, args := range [][]string{{"-nope"}, {"a", "b"}, {"ftp://x/"}, {"https://u:p@x/"}, {"https://x/?token=" + secret}, {"http://example.com/mcp-sandbox"}} {
+	for _, args := range [][]string{{"-nope"}, {"-backend", "nonsense"}, {"-backend", "http://%zz"}, {"a", "b"}, {"ftp://x/"}, {"https://u:p@x/"}, {"https://x/?token=" + secret}, {"http://example.com/mcp-sandbox"}} {
 		var out, errs bytes.Buffer
 		if code := Main(t.Context(), args, &out, &errs); code != 2 || strings.Contains(errs.String(), secret) {
 			t.Errorf("%q: %d %s", args, code, errs.String())

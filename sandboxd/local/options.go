@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
@@ -58,6 +59,9 @@ func parse(args []string) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, errors.New("it takes flags only; see sandboxd local -h")
+	}
+	if rest, ok := strings.CutPrefix(o.workspace, "~/"); ok { // not every shell expands it after make's =
+		o.workspace = filepath.Join(os.Getenv("HOME"), rest)
 	}
 	host, _, err := net.SplitHostPort(o.addr)
 	if a, bad := netip.ParseAddr(host); err != nil || bad != nil || !a.IsLoopback() {
