@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -102,27 +103,13 @@ func sameName(header string, m *message) bool {
 	return m.hasName && header == m.name
 }
 
-// rpcError is the answer to a request that is refused.
-type rpcError struct {
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Error   rpcErrorBody    `json:"error"`
-}
-
-type rpcErrorBody struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
-}
-
 // rpcRefuse answers with a JSON-RPC error that has the request's id, or null.
 func rpcRefuse(c *call, status int, verdict string, code int, text string) bool {
 	id := c.message.id
 	if id == nil {
-		id = json.RawMessage("null")
+		id = []byte("null")
 	}
-	body, err := json.Marshal(rpcError{"2.0", id, rpcErrorBody{code, text}})
-	if err != nil {
-		return refuse(c, status, verdict, text)
-	}
-	return answer(c, status, verdict, "application/json", body)
+	quoted, _ := json.Marshal(text)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quoted)
+	return answer(c, status, verdict, "application/json", []byte(body))
 }

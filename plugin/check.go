@@ -13,26 +13,25 @@ import (
 // author can mend it in one go.
 type mistakes struct{ list []string }
 
-func (m *mistakes) add(format string, args ...interface{}) {
-	m.list = append(m.list, fmt.Sprintf(format, args...))
+// when adds a mistake where there is one.
+func (m *mistakes) when(wrong bool, format string, args ...interface{}) {
+	if wrong {
+		m.list = append(m.list, fmt.Sprintf(format, args...))
+	}
 }
 
 func (m *mistakes) unknown(where string, extra map[string]interface{}) {
 	for key := range extra {
-		m.add("%s%s is not a setting: see the configuration reference", where, key)
+		m.when(true, "%s%s is not a setting: see the configuration reference", where, key)
 	}
 }
 
 func (m *mistakes) choice(key, value string, choices ...string) {
-	if !contains(choices, value) {
-		m.add("%s is %q: give one of %s", key, value, strings.Join(choices, ", "))
-	}
+	m.when(!contains(choices, value), "%s is %q: give one of %s", key, value, strings.Join(choices, ", "))
 }
 
 func (m *mistakes) number(key string, n, most int64) {
-	if n < 1 || n > most {
-		m.add("%s is %d: give 1 to %d", key, n, most)
-	}
+	m.when(n < 1 || n > most, "%s is %d: give 1 to %d", key, n, most)
 }
 
 var (
@@ -52,9 +51,7 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	m.choice("logLevel", cfg.LogLevel, levels...)
 	m.number("maxBodyBytes", cfg.MaxBodyBytes, 1<<30)
 	m.number("failuresPerMinute", int64(cfg.FailuresPerMinute), 1000000)
-	if cfg.FilterTools && cfg.Backend != "other" {
-		m.add("filterTools is for backend: other: a %s filters its own list", cfg.Backend)
-	}
+	m.when(cfg.FilterTools && cfg.Backend != "other", "filterTools is for backend: other: a %s filters its own list", cfg.Backend)
 	e.prefix = pathSetting(m, "pathPrefix", cfg.PathPrefix)
 	e.backendPath = e.prefix
 	if cfg.BackendPath != "" {
@@ -62,14 +59,10 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	}
 	for _, o := range cfg.AllowedOrigins {
 		o = strings.TrimSpace(o)
-		if !originForm.MatchString(o) {
-			m.add("allowedOrigins has %q: give scheme://host[:port] in lower case, without a path or *", o)
-		}
+		m.when(!originForm.MatchString(o), "allowedOrigins has %q: give scheme://host[:port] in lower case, without a path or *", o)
 		e.origins[o] = true
 	}
-	if len(cfg.Tokens) == 0 && cfg.OAuth == nil {
-		m.add("tokens is empty and oauth is not set: nobody could call anything")
-	}
+	m.when(len(cfg.Tokens) == 0 && cfg.OAuth == nil, "tokens is empty and oauth is not set: nobody could call anything")
 	for i := range cfg.Tokens {
 		e.tokens = append(e.tokens, checkToken(m, e, &cfg.Tokens[i], i))
 	}
@@ -88,9 +81,7 @@ func pathSetting(m *mistakes, key, value string) string {
 	if value == "/" {
 		return ""
 	}
-	if !pathForm.MatchString(value) {
-		m.add("%s is %q: give an absolute path such as /mcp, without a slash at its end, dot segments or escapes", key, value)
-	}
+	m.when(!pathForm.MatchString(value), "%s is %q: give an absolute path such as /mcp, without a slash at its end, dot segments or escapes", key, value)
 	return value
 }
 
@@ -99,12 +90,10 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	where := "token " + cfg.Name + ": "
 	if !nameForm.MatchString(cfg.Name) {
 		where = fmt.Sprintf("tokens[%d]: ", i)
-		m.add("%sname is %q: give 1 to 64 of a-z, 0-9, dot, underscore and hyphen", where, cfg.Name)
+		m.when(true, "%sname is %q: give 1 to 64 of a-z, 0-9, dot, underscore and hyphen", where, cfg.Name)
 	}
 	for _, t := range e.tokens {
-		if t.who.id == "token:"+cfg.Name {
-			m.add("%sthe name is used twice", where)
-		}
+		m.when(t.who.id == "token:"+cfg.Name, "%sthe name is used twice", where)
 	}
 	m.unknown(where, cfg.Extra)
 	id := "token:" + cfg.Name
@@ -112,9 +101,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
-		if err != nil {
-			m.add("%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
-		}
+		m.when(err != nil, "%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
 		day = day.AddDate(0, 0, 1)
 		t.expires = &day
 	}
@@ -124,26 +111,20 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 			given++
 		}
 	}
-	if given != 1 {
-		m.add("%sgive exactly one of sha256, value and valueFile", where)
-	}
+	m.when(given != 1, "%sgive exactly one of sha256, value and valueFile", where)
 	t.secret = &secret{text: cfg.Value, file: cfg.ValueFile}
 	e.hasFiles = e.hasFiles || cfg.ValueFile != ""
 	e.literal = e.literal || cfg.Value != ""
 	if cfg.SHA256 != "" {
 		sum, err := hex.DecodeString(cfg.SHA256)
-		if err != nil || len(sum) != 32 {
-			m.add("%ssha256 is not the 64 hex digits of a SHA-256", where)
-		}
+		m.when(err != nil || len(sum) != 32, "%ssha256 is not the 64 hex digits of a SHA-256", where)
 		t.secret.sum = sum
 	}
 	return t
 }
 
 func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
-	if perMinute < 0 || concurrent < 0 || streams < 0 {
-		m.add("%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	}
+	m.when(perMinute < 0 || concurrent < 0 || streams < 0, "%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
 	return limits{orDefault(perMinute, 120), [2]int{orDefault(concurrent, 8), orDefault(streams, 16)}}
 }
 
@@ -158,13 +139,11 @@ func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
 	literal := cfg.BackendToken != ""
 	file := cfg.BackendTokenFile != ""
 	if cfg.BackendAuth == "none" {
-		if literal || file {
-			m.add("backendAuth is none, but a backend token is given: remove one of them")
-		}
+		m.when(literal || file, "backendAuth is none, but a backend token is given: remove one of them")
 		return
 	}
 	if literal == file {
-		m.add("backendAuth is token: give exactly one of backendTokenFile and backendToken, or backendAuth: none")
+		m.when(true, "backendAuth is token: give exactly one of backendTokenFile and backendToken, or backendAuth: none")
 		return
 	}
 	e.backendToken = &secret{text: cfg.BackendToken, file: cfg.BackendTokenFile}
@@ -186,15 +165,11 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 	}
 	for _, s := range cfg.Scopes {
 		s = strings.TrimSpace(s)
-		if !scopeForm.MatchString(s) {
-			m.add("oauth.scopes has %q, which is not a scope", s)
-		}
+		m.when(!scopeForm.MatchString(s), "oauth.scopes has %q, which is not a scope", s)
 		is.scopes = append(is.scopes, s)
 	}
 	if u := checkURL(m, "oauth.audience", cfg.Audience); u != nil {
-		if !insidePath(u.EscapedPath(), e.prefix) {
-			m.add("oauth.audience is %q: its path must be inside pathPrefix", cfg.Audience)
-		}
+		m.when(!insidePath(u.EscapedPath(), e.prefix), "oauth.audience is %q: its path must be inside pathPrefix", cfg.Audience)
 		is.metadata = u.Scheme + "://" + u.Host + metadataPath + strings.TrimSuffix(u.EscapedPath(), "/")
 	}
 	return is
@@ -204,7 +179,7 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 func checkURL(m *mistakes, key, value string) *url.URL {
 	u, err := url.Parse(value)
 	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !safeURL(u) {
-		m.add("%s is %q: give an https URL without user, query and fragment", key, value)
+		m.when(true, "%s is %q: give an https URL without user, query and fragment", key, value)
 		return nil
 	}
 	return u

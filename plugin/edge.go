@@ -18,7 +18,7 @@ type edge struct {
 	next         http.Handler
 	name         string
 	prefix       string // "" is the root
-	backendPath  string
+	backendPath  string // what prefix is mapped to
 	origins      map[string]bool
 	tokens       []*token
 	backendToken *secret // nil: none
@@ -31,7 +31,6 @@ type edge struct {
 	mu      sync.Mutex   // guards what follows
 	loaded  time.Time    // when the files were read
 	trouble string       // what was wrong with them
-	hinted  time.Time
 }
 
 // token is one client token of the configuration.

@@ -23,9 +23,7 @@ var (
 
 func parseGrants(m *mistakes, where, backend string, list []string) *grants {
 	g := &grants{tools: map[string]bool{}, servers: map[string]bool{}, methods: map[string]bool{}}
-	if len(list) == 0 {
-		m.add(`%stools is empty: list what may be called, or "*" for everything`, where)
-	}
+	m.when(len(list) == 0, `%stools is empty: list what may be called, or "*" for everything`, where)
 	var named, asking []string
 	for _, entry := range list {
 		entry = strings.TrimSpace(entry)
@@ -35,9 +33,7 @@ func parseGrants(m *mistakes, where, backend string, list []string) *grants {
 		}
 		grant := strings.TrimPrefix(entry, "ask:")
 		if grant != entry {
-			if backend == "other" {
-				m.add("%stools has %q: only backend: sandbox and hub can hold a call until the owner agrees", where, entry)
-			}
+			m.when(backend == "other", "%stools has %q: only backend: sandbox and hub can hold a call until the owner agrees", where, entry)
 			asking = append(asking, grant)
 		}
 		addTool(m, where, backend, g, grant)
@@ -56,9 +52,7 @@ func parseGrants(m *mistakes, where, backend string, list []string) *grants {
 }
 
 func addMethod(m *mistakes, where string, g *grants, name string) {
-	if !methodForm.MatchString(name) || name == "tools/call" {
-		m.add("%stools has %q: give the full name of a method other than tools/call", where, "method:"+name)
-	}
+	m.when(!methodForm.MatchString(name) || name == "tools/call", "%stools has %q: give the full name of a method other than tools/call", where, "method:"+name)
 	g.methods[name] = true
 }
 
@@ -71,9 +65,9 @@ func addTool(m *mistakes, where, backend string, g *grants, grant string) {
 	server, tool, slash := strings.Cut(grant, "/")
 	switch {
 	case slash != (backend == "hub"):
-		m.add("%stools has %q: grants are server/tool or server/* on backend: hub, and plain tool names elsewhere", where, grant)
+		m.when(true, "%stools has %q: grants are server/tool or server/* on backend: hub, and plain tool names elsewhere", where, grant)
 	case !toolForm.MatchString(server) || (slash && tool != "*" && !toolForm.MatchString(tool)):
-		m.add("%stools has %q, which is not a grant", where, grant)
+		m.when(true, "%stools has %q, which is not a grant", where, grant)
 	}
 	g.tools[grant] = true
 	if slash {

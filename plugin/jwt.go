@@ -92,7 +92,7 @@ func verify(c *call, is *issuer, raw string) (*claims, string) {
 		return nil, keysUnavailable
 	}
 	for _, k := range found {
-		if goodSignature(t, k.public) {
+		if goodSignature(t, k.Public) {
 			return cl, ""
 		}
 	}

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"context"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -18,10 +17,13 @@ import (
 	"time"
 )
 
-// key is one usable key of an issuer.
+// key is one usable key of an issuer, as RFC 7517 and RFC 7518, section 6, write
+// it.
 type key struct {
-	kid, kty, alg string
-	public        crypto.PublicKey
+	Kty, Use, Kid, Alg, Crv, N, E, X, Y string
+
+	Ops    []string         `json:"key_ops"`
+	Public crypto.PublicKey `json:"-"`
 }
 
 // keySet is what is known of one issuer's keys. It is shared by all instances
@@ -94,7 +96,7 @@ func findKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {
 func candidates(keys []*key, t *jwt) []*key {
 	var found []*key
 	for _, k := range keys {
-		if (t.kid == "" || k.kid == t.kid) && k.kty == algorithms[t.alg] && (k.alg == "" || k.alg == t.alg) {
+		if (t.kid == "" || k.Kid == t.kid) && k.Kty == algorithms[t.alg] && (k.Alg == "" || k.Alg == t.alg) {
 			found = append(found, k)
 		}
 	}
@@ -107,9 +109,7 @@ func candidates(keys []*key, t *jwt) []*key {
 func refetch(e *edge, s *keySet, is *issuer) {
 	s.busy = make(chan struct{})
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
-	keys, err := fetchKeys(ctx, is)
-	cancel()
+	keys, err := fetchKeys(is)
 	s.mu.Lock()
 	close(s.busy)
 	s.busy = nil
@@ -121,14 +121,8 @@ func refetch(e *edge, s *keySet, is *issuer) {
 	s.fetched = time.Now()
 }
 
-// jwk is a key as RFC 7517 and RFC 7518, section 6, write it.
-type jwk struct {
-	Kty, Use, Kid, Alg, Crv, N, E, X, Y string
-	Ops                                 []string `json:"key_ops"`
-}
-
 // fetchKeys turns a panic into an error: its caller is between two locks.
-func fetchKeys(ctx context.Context, is *issuer) (keys []*key, err error) {
+func fetchKeys(is *issuer) (keys []*key, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("bug: %v", v)
@@ -136,21 +130,18 @@ func fetchKeys(ctx context.Context, is *issuer) (keys []*key, err error) {
 	}()
 	from := is.jwksURL
 	if from == "" {
-		if from, err = discover(ctx, is.url); err != nil {
+		if from, err = discover(is.url); err != nil {
 			return nil, err
 		}
 	}
-	var doc struct{ Keys []jwk }
-	if err = fetchJSON(ctx, from, &doc); err != nil {
+	var doc struct{ Keys []*key }
+	if err = fetchJSON(from, &doc); err != nil {
 		return nil, err
 	}
-	for i := range doc.Keys {
-		j := &doc.Keys[i]
-		if (j.Use != "" && j.Use != "sig") || (len(j.Ops) > 0 && !contains(j.Ops, "verify")) || len(keys) >= 100 {
-			continue
-		}
-		if public := publicKey(j); public != nil {
-			keys = append(keys, &key{kid: j.Kid, kty: j.Kty, alg: j.Alg, public: public})
+	for _, k := range doc.Keys {
+		k.Public = publicKey(k)
+		if k.Public != nil && (k.Use == "" || k.Use == "sig") && (len(k.Ops) == 0 || contains(k.Ops, "verify")) && len(keys) < 100 {
+			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
@@ -159,32 +150,21 @@ func fetchKeys(ctx context.Context, is *issuer) (keys []*key, err error) {
 	return keys, nil
 }
 
-// discover asks OpenID Connect's well-known document, then RFC 8414's.
-func discover(ctx context.Context, issuer string) (string, error) {
-	u, err := url.Parse(issuer)
-	if err != nil {
+// discover asks OpenID Connect's well-known document.
+func discover(issuer string) (string, error) {
+	at := strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
+	var doc struct {
+		Issuer string
+		JWKS   string `json:"jwks_uri"`
+	}
+	if err := fetchJSON(at, &doc); err != nil {
 		return "", err
 	}
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	origin := u.Scheme + "://" + u.Host
-	for _, at := range []string{
-		origin + path + "/.well-known/openid-configuration",
-		origin + "/.well-known/oauth-authorization-server" + path,
-	} {
-		var doc struct {
-			Issuer  string `json:"issuer"`
-			JWKSURI string `json:"jwks_uri"`
-		}
-		if err = fetchJSON(ctx, at, &doc); err != nil {
-			continue
-		}
-		keys, wrong := url.Parse(doc.JWKSURI)
-		if doc.Issuer == issuer && wrong == nil && safeURL(keys) {
-			return doc.JWKSURI, nil
-		}
-		err = errors.New(at + " names another issuer or no https jwks_uri")
+	keys, err := url.Parse(doc.JWKS)
+	if err != nil || doc.Issuer != issuer || !safeURL(keys) {
+		return "", errors.New(at + " names another issuer or no https jwks_uri")
 	}
-	return "", err
+	return doc.JWKS, nil
 }
 
 // client follows no redirect: keys come from where the configuration says.
@@ -192,12 +172,8 @@ var client = &http.Client{Timeout: fetchTimeout, CheckRedirect: noRedirect}
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-func fetchJSON(ctx context.Context, from string, into interface{}) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
+func fetchJSON(from string, into interface{}) error {
+	resp, err := client.Get(from)
 	if err != nil {
 		return err
 	}
@@ -216,7 +192,7 @@ func fetchJSON(ctx context.Context, from string, into interface{}) error {
 const spkiP256 = "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04"
 
 // publicKey returns nil for a key that no accepted signature can be made with.
-func publicKey(j *jwk) crypto.PublicKey {
+func publicKey(j *key) crypto.PublicKey {
 	x := base64Part(j.X)
 	switch {
 	case j.Kty == "RSA":

@@ -36,46 +36,39 @@ func levelOf(name string) int {
 	return 1
 }
 
-// logEntry is a line about the middleware itself.
-type logEntry struct {
-	Time       string `json:"time"`
-	Level      string `json:"level"`
-	Middleware string `json:"middleware"`
-	Message    string `json:"msg"`
+// entry is a line about the middleware itself, or the audit of one decision. It
+// has neither a token nor an argument. Status is absent where the backend's
+// answer passed unwrapped: Traefik's access log has it.
+type entry struct {
+	Time       string  `json:"time"`
+	Middleware string  `json:"middleware"`
+	Level      string  `json:"level,omitempty"`
+	Message    string  `json:"msg,omitempty"`
+	Verdict    string  `json:"verdict,omitempty"` // in audit lines only
+	Principal  string  `json:"principal,omitempty"`
+	HTTP       string  `json:"http,omitempty"`
+	Method     string  `json:"method,omitempty"` // of JSON-RPC
+	Tool       string  `json:"tool,omitempty"`
+	Status     int     `json:"status,omitempty"`
+	Millis     float64 `json:"ms,omitempty"`
+	Client     string  `json:"client,omitempty"` // of refusals
 }
 
 func logLine(e *edge, level, message string) {
-	if levelOf(level) < e.level {
-		return
+	if levelOf(level) >= e.level {
+		writeLine(entry{Time: time.Now().UTC().Format(time.RFC3339), Middleware: e.name, Level: level, Message: message})
 	}
-	writeLine(logEntry{time.Now().UTC().Format(time.RFC3339), level, e.name, message})
-}
-
-// auditEntry is a line about one decision. It has neither a token nor an
-// argument. Status is absent where the backend's answer passed unwrapped:
-// Traefik's access log has it.
-type auditEntry struct {
-	Time       string  `json:"time"`
-	Audit      string  `json:"audit"` // the middleware's name
-	Principal  string  `json:"principal,omitempty"`
-	HTTP       string  `json:"http"`
-	Method     string  `json:"method,omitempty"` // of JSON-RPC
-	Tool       string  `json:"tool,omitempty"`
-	Verdict    string  `json:"verdict"`
-	Status     int     `json:"status,omitempty"`
-	Millis     float64 `json:"ms"`
-	ClientAddr string  `json:"client,omitempty"` // of refusals
 }
 
 func auditLine(c *call) {
-	a := auditEntry{Time: c.start.UTC().Format(time.RFC3339Nano), Audit: c.e.name, HTTP: short(c.method),
-		Method: short(c.message.method), Tool: short(c.message.tool), Verdict: c.verdict, Status: c.status,
+	a := entry{Time: c.start.UTC().Format(time.RFC3339Nano), Middleware: c.e.name, Verdict: c.verdict, HTTP: short(c.method),
+		Method: short(c.message.method), Tool: short(c.message.tool), Status: c.status,
 		Millis: float64(time.Since(c.start).Microseconds()) / 1000}
 	if c.who != nil {
 		a.Principal = c.who.id
 	}
 	if c.verdict != allowed {
-		a.ClientAddr = c.r.RemoteAddr
+		a.Client = c.r.RemoteAddr
 	}
 	writeLine(a)
 }
@@ -89,10 +82,8 @@ func short(s string) string {
 }
 
 // writeLine writes with one call, so that lines do not mix.
-func writeLine(v interface{}) {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return
+func writeLine(e entry) {
+	if line, err := json.Marshal(e); err == nil {
+		_, _ = out.Write(append(line, '\n'))
 	}
-	_, _ = out.Write(append(line, '\n'))
 }

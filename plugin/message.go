@@ -42,16 +42,6 @@ const versionKey = "io.modelcontextprotocol/protocolVersion"
 var exactKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
 	"name": true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
 
-var foldedKeys = foldKeys(exactKeys)
-
-func foldKeys(names map[string]bool) map[string]bool {
-	folded := map[string]bool{}
-	for name := range names {
-		folded[fold(name)] = true
-	}
-	return folded
-}
-
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on
 // duplicate keys, other cases, trailing data, batches and bad UTF-8; a body on
 // which they could disagree is refused rather than repaired.
@@ -189,7 +179,7 @@ func members(raw []byte) (map[string]json.RawMessage, string) {
 	size := 1
 	for key, value := range m {
 		size += len(key) + len(value) + 4
-		if !exactKeys[key] && foldedKeys[fold(key)] {
+		if !exactKeys[key] && otherCase(key) {
 			return nil, "a key is written in another case than its name"
 		}
 	}
@@ -201,6 +191,16 @@ func members(raw []byte) (map[string]json.RawMessage, string) {
 		return nil, "a key is there twice, or has an escape"
 	}
 	return members(compact.Bytes())
+}
+
+// otherCase folds as the loosest parsers do: K and ſ are k and s.
+func otherCase(key string) bool {
+	for name := range exactKeys {
+		if strings.EqualFold(key, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // text decodes a JSON string.
@@ -217,7 +217,7 @@ func text(raw json.RawMessage) (string, bool) {
 }
 
 // survey walks all tokens of valid JSON: it says what is wrong where that is too
-// deep, and whether a string or key folds to word.
+// deep, and whether a string or key is word in any case.
 func survey(raw []byte, word string) (string, bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -236,13 +236,10 @@ func survey(raw []byte, word string) (string, bool) {
 				depth--
 			}
 		case string:
-			found = found || fold(v) == word
+			found = found || strings.EqualFold(v, word)
 		}
 		if depth > maxDepth || n > maxValues {
 			return "the body is nested too deeply", found
 		}
 	}
 }
-
-// fold folds as the loosest parsers do: K and ſ become k and s.
-func fold(s string) string { return strings.ToLower(strings.ToUpper(s)) }

@@ -3,7 +3,6 @@ package plugin
 import (
 	"net/http"
 	"strings"
-	"time"
 )
 
 // insidePath says whether path is prefix or below it at a segment boundary. A
@@ -16,16 +15,11 @@ func insidePath(path, prefix string) bool {
 // the router did, after a second decoding too.
 const badInPath = "\\;?#%\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x1b\x7f"
 
-// hasDotSegment finds . and .. as segments, also with parameters behind (..;x),
-// which servlet containers resolve.
+// hasDotSegment finds . and .. as segments, escaped too, and parameters, which
+// could hide them (..;x): servlet containers resolve those.
 func hasDotSegment(path string) bool {
-	for _, s := range strings.Split(path, "/") {
-		s, _, _ = strings.Cut(s, ";")
-		if s == "." || s == ".." {
-			return true
-		}
-	}
-	return false
+	path = strings.NewReplacer("%2e", ".", "%2E", ".", "%3b", ";", "%3B", ";").Replace(path) + "/"
+	return strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.Contains(path, ";")
 }
 
 // checkPath is the first refusal: what the request is for, its form, and whether
@@ -49,11 +43,12 @@ func checkOddPath(c *call) bool {
 		return wellKnown(c, path)
 	}
 	escaped := u.EscapedPath()
-	lower := strings.ToLower(escaped)
 	if path == "" || u.Opaque != "" || !insidePath(path, c.e.prefix) || !insidePath(escaped, c.e.prefix) ||
 		strings.ContainsAny(path, badInPath) || strings.Contains(path, "//") || hasDotSegment(path) ||
-		strings.Contains(lower, "%2f") || strings.Contains(lower, "%2e") {
-		hintStripPrefix(c)
+		strings.Contains(strings.ToLower(escaped), "%2f") || strings.Contains(strings.ToLower(escaped), "%2e") {
+		if contains(c.r.Header["X-Forwarded-Prefix"], c.e.prefix) { // which StripPrefix leaves behind
+			logLine(c.e, "warn", "a request came without "+c.e.prefix+": put StripPrefix after this middleware, or remove it and set backendPath")
+		}
 		return refuse(c, http.StatusNotFound, "path", "there is no MCP server at this path")
 	}
 	return checkForm(c)
@@ -75,24 +70,6 @@ func refuseForm(c *call) bool {
 	}
 	c.rw.Header().Set("Allow", "GET, HEAD, POST, DELETE")
 	return refuse(c, http.StatusMethodNotAllowed, "http method", "this endpoint serves GET, HEAD, POST and DELETE")
-}
-
-// hintStripPrefix says at most once a minute why a request with a stripped
-// prefix is not found: Traefik's StripPrefix leaves the header behind.
-func hintStripPrefix(c *call) {
-	e := c.e
-	if e.prefix == "" || !contains(c.r.Header["X-Forwarded-Prefix"], e.prefix) {
-		return
-	}
-	e.mu.Lock()
-	due := c.start.Sub(e.hinted) >= time.Minute
-	if due {
-		e.hinted = c.start
-	}
-	e.mu.Unlock()
-	if due {
-		logLine(e, "warn", "a request came without "+e.prefix+": put StripPrefix after this middleware, or remove it and set backendPath")
-	}
 }
 
 // checkOrigin refuses pages of other sites (DNS rebinding). A request without

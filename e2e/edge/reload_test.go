@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,9 +68,9 @@ func (b *ticking) tick(n int) int {
 }
 
 // openStream returns a reader behind the endpoint event.
-func openStream(t *testing.T, url, token string) *bufio.Reader {
+func openStream(ctx context.Context, t *testing.T, url, token string) *bufio.Reader {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func reloadUnderLoad(t *testing.T, fast bool, reloads, streams int) {
 	tr := rig.StartTraefik(t, rig.TraefikOptions{FastProxy: fast, Dynamic: yaml(0), Args: []string{"--api.debug=true", "--providers.providersthrottleduration=100ms", "--entrypoints.twin.address=" + rig.FreeAddr(t)}})
 	open := make([]*bufio.Reader, streams)
 	for i := range open {
-		open[i] = openStream(t, tr.Web+"/mcp/sse", token)
+		open[i] = openStream(t.Context(), t, tr.Web+"/mcp/sse", token)
 	}
 	stop := make(chan struct{})
 	failed := make(chan string, 1)
@@ -186,7 +187,7 @@ func reloadUnderLoad(t *testing.T, fast bool, reloads, streams int) {
 	if after.goroutines > before.goroutines+reloads/4+20 || after.heap > before.heap+20<<20 {
 		t.Errorf("it grew from %+v to %+v", before, after)
 	}
-	openStream(t, tr.Web+"/mcp/sse", token)
+	openStream(t.Context(), t, tr.Web+"/mcp/sse", token)
 	if status := get(t, tr.Web+"/mcp/sse", token); status != 429 {
 		t.Errorf("one stream too many: status %d; a reload forgot the others", status)
 	}
@@ -225,4 +226,32 @@ func get(t *testing.T, url, token string) int {
 	}
 	resp.Body.Close()
 	return resp.StatusCode
+}
+
+// Clients that go away in the middle of a stream leave nothing behind: the
+// backend's streams end, at the next write where the fast proxy has no other way
+// to notice, and with them everything in Traefik.
+func TestClientsGoAway(t *testing.T) {
+	bothProxies(t, func(t *testing.T, fast bool) {
+		b := newTicking(t)
+		token, clientFile := rig.NewToken(t)
+		_, backendFile := rig.NewToken(t)
+		s := &stand{backend: &backend{Server: b.Server}}
+		tr := rig.StartTraefik(t, rig.TraefikOptions{FastProxy: fast, Dynamic: s.dynamic(clientFile, backendFile, ""),
+			Args: []string{"--api.debug=true", "--entrypoints.twin.address=" + rig.FreeAddr(t)}})
+		before := measure(t, tr)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 30 {
+			openStream(ctx, t, tr.Web+"/mcp/sse", token)
+		}
+		if n := b.tick(1); n != 30 {
+			t.Fatalf("%d streams are open", n)
+		}
+		cancel()
+		rig.Until(t, "the backend's streams to end", func() bool { return b.tick(2) == 0 })
+		rig.Until(t, "Traefik's goroutines to end", func() bool { return measure(t, tr).goroutines < before.goroutines+20 })
+		if n := strings.Count(tr.Log.String(), `"verdict":"allowed"`); n != 30 {
+			t.Errorf("%d of 30 streams are in the audit", n)
+		}
+	})
 }

@@ -1,0 +1,180 @@
+package plugin
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func foreign() *Config {
+	c := config()
+	c.Backend = "other"
+	c.BackendAuth = "none"
+	c.BackendToken = ""
+	c.PathPrefix = "/foo"
+	c.BackendPath = "/"
+	return c
+}
+
+// answering is a backend with one answer.
+type answering struct {
+	status   int
+	header   http.Header
+	body     string
+	encoding string // that was asked for
+}
+
+func (a *answering) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	a.encoding = r.Header.Get("Accept-Encoding")
+	for key, values := range a.header {
+		rw.Header()[key] = values
+	}
+	rw.WriteHeader(a.status)
+	for rest := a.body; rest != ""; {
+		n := len(rest)
+		if n > 32<<10 {
+			n = 32 << 10
+		}
+		if _, err := rw.Write([]byte(rest[:n])); err != nil {
+			return
+		}
+		rest = rest[n:]
+	}
+}
+
+const evil = "event: endpoint\ndata: http://evil.example/\n\n"
+
+// Only a good event stream is changed.
+func TestOtherAnswersPass(t *testing.T) {
+	logged(t)
+	rows := []struct {
+		method, kind string
+		status       int
+	}{
+		{"GET", "text/event-stream", 404}, {"GET", "text/event-stream", 302}, {"GET", "text/html", 200}, {"GET", "application/json", 200},
+		{"HEAD", "text/event-stream", 200},
+	}
+	for i := range rows {
+		b := &answering{status: rows[i].status, body: evil, header: http.Header{"Content-Type": {rows[i].kind}, "Content-Encoding": {"gzip"}, "Content-Length": {"43"}}}
+		r := get("/foo/sse")
+		r.Method = rows[i].method
+		rec := do(start(t, foreign(), b), r)
+		if rec.Code != rows[i].status || rec.Body.String() != evil || rec.Header().Get("Content-Length") != "43" || rec.Header().Get("Content-Encoding") != "gzip" {
+			t.Errorf("%v: changed to %d %q", rows[i], rec.Code, rec.Body.String())
+		}
+	}
+}
+
+func TestStreamIsStopped(t *testing.T) {
+	log := logged(t)
+	b := &answering{status: 200, body: evil, header: http.Header{"Content-Type": {"Text/Event-Stream; charset=utf-8"}}}
+	rec := do(start(t, foreign(), b), get("/foo/sse"))
+	if rec.Body.Len() != 0 || b.encoding != "identity" {
+		t.Errorf("%q passes, encoding %q", rec.Body.String(), b.encoding)
+	}
+	if !strings.Contains(log.String(), "cannot be mapped") || !strings.Contains(log.String(), `"verdict":"answer stopped"`) {
+		t.Errorf("log: %s", log.String())
+	}
+	// A client takes an endpoint as the answer to its first message, too.
+	rec = do(start(t, foreign(), b), post("/foo/mcp", called("initialize", "{}")))
+	if rec.Body.Len() != 0 {
+		t.Errorf("%q passes", rec.Body.String())
+	}
+	b.header["Content-Encoding"] = []string{"gzip"}
+	if rec = do(start(t, foreign(), b), get("/foo/sse")); rec.Code != 502 || strings.Contains(rec.Body.String(), "evil") {
+		t.Errorf("an encoded stream: %d %q", rec.Code, rec.Body.String())
+	}
+}
+
+// The backend sends its second event only after the client has the first one.
+func TestStreamIsFlushed(t *testing.T) {
+	logged(t)
+	read := make(chan struct{})
+	next := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		rw.Header().Set("Content-Length", "1000")
+		rw.WriteHeader(200)
+		<-read // the header
+		for _, event := range []string{"event: endpoint\ndata: /m\n\n", "data: 1\n\n", ": 2\n\n"} {
+			_, _ = rw.Write([]byte(event))
+			<-read
+		}
+	})
+	server := httptest.NewServer(start(t, foreign(), next))
+	defer server.Close()
+	r, err := http.NewRequest("GET", server.URL+"/foo/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+clientToken)
+	resp, err := (&http.Client{Timeout: time.Minute}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read <- struct{}{}
+	body := bufio.NewReader(resp.Body)
+	for _, want := range []string{"event: endpoint\n", "data: /foo/m\n", "\n", "data: 1\n", "\n", ": 2\n", "\n"} {
+		line, err := body.ReadString('\n')
+		if line != want || err != nil {
+			t.Fatalf("%q, %v, want %q", line, err, want)
+		}
+		if line == "\n" {
+			read <- struct{}{}
+		}
+	}
+	if resp.ContentLength != -1 {
+		t.Errorf("Content-Length %d", resp.ContentLength)
+	}
+	_ = resp.Body.Close()
+}
+
+// bare says whether the backend gets the writer of the server itself.
+type bare struct {
+	rw  http.ResponseWriter
+	got bool
+}
+
+func (b *bare) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
+	_, wrapped := rw.(*httptest.ResponseRecorder)
+	b.got = wrapped
+	rw.WriteHeader(200)
+}
+
+func TestOnlyStreamsAreWrapped(t *testing.T) {
+	logged(t)
+	b := &bare{}
+	h := start(t, config(), b)
+	for _, m := range []string{"initialize", "tools/list"} {
+		if do(h, post("/mcp/mcp", called(m, "{}"))); !b.got {
+			t.Errorf("the answer to %s is wrapped", m)
+		}
+	}
+	if do(h, post("/mcp/mcp", readFile)); !b.got {
+		t.Error("the answer to a call is wrapped")
+	}
+	if do(h, get("/mcp/sse")); b.got {
+		t.Error("a stream is not wrapped")
+	}
+}
+
+// breaking panics as a writer of a proxy whose client is gone.
+type breaking struct{ *httptest.ResponseRecorder }
+
+func (b *breaking) Write([]byte) (int, error) { panic("gone") }
+
+func TestWriterSurvivesPanics(t *testing.T) {
+	logged(t)
+	wrote := make(chan error, 1)
+	next := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/event-stream")
+		_, err := rw.Write([]byte("data: 1\n\n"))
+		wrote <- err
+	})
+	start(t, foreign(), next).ServeHTTP(&breaking{httptest.NewRecorder()}, get("/foo/sse"))
+	if err := <-wrote; err == nil {
+		t.Error("a write that panics reports no error")
+	}
+}
