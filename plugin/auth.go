@@ -43,13 +43,13 @@ func authenticate(c *call) bool {
 	if i < 0 {
 		return authenticateOther(c)
 	}
-	return become(c, e.tokens[i])
+	found := e.tokens[i]
+	c.who = found.who
+	return found.expires == nil || notExpired(c, found)
 }
 
-// become makes the holder of a token the call's principal.
-func become(c *call, t *token) bool {
-	c.who = t.who
-	return t.expires == nil || c.start.Before(*t.expires) || wrongToken(c, "the token "+t.who.id+" has expired")
+func notExpired(c *call, t *token) bool {
+	return c.start.Before(*t.expires) || wrongToken(c, "the token "+t.who.id+" has expired")
 }
 
 // authenticateOther is for what is not a static token in its plainest form.
@@ -58,7 +58,8 @@ func authenticateOther(c *call) bool {
 	i := match(c.secrets.sums, text)
 	switch {
 	case i >= 0:
-		return become(c, c.e.tokens[i])
+		c.who = c.e.tokens[i].who
+		return c.e.tokens[i].expires == nil || notExpired(c, c.e.tokens[i])
 	case len(c.r.Header["Authorization"]) == 0:
 		return unauthorized(c, "", "send Authorization: Bearer <token>")
 	case text == "":

@@ -125,7 +125,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 
 func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
 	m.when(perMinute < 0 || concurrent < 0 || streams < 0, "%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	return limits{orDefault(perMinute, 120), [2]int{orDefault(concurrent, 8), orDefault(streams, 16)}}
+	return limits{int64(time.Minute) / int64(orDefault(perMinute, 120)), [2]int{orDefault(concurrent, 8), orDefault(streams, 16)}}
 }
 
 func orDefault(n, otherwise int) int {

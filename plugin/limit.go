@@ -18,33 +18,30 @@ const (
 
 // limits of one principal.
 type limits struct {
-	perMinute int
-	open      [2]int // calls and streams at once
+	each int64  // nanoseconds in which one more request may come
+	open [2]int // calls and streams at once
 }
 
-// bucket is a token bucket that holds a minute's worth. It remembers only when it
-// will be full again, in nanoseconds (the generic cell rate algorithm).
-type bucket struct{ full int64 }
+// usage is what one principal of one middleware uses now. It is found by name
+// and lives on across reloads, as its streams do. Its bucket holds a minute's
+// requests, and remembers only when it will be full again, in nanoseconds (the
+// generic cell rate algorithm).
+type usage struct {
+	full int64
+	open [2]int
+}
 
-// take takes one token, or returns the seconds until there will be one.
-func take(b *bucket, now int64, perMinute int) int {
-	each := int64(time.Minute) / int64(perMinute)
-	full := b.full
+// take takes one request, or returns the seconds until there will be one.
+func take(u *usage, now, each int64) int {
+	full := u.full
 	if full < now {
 		full = now
 	}
 	if wait := full + each - now - int64(time.Minute); wait > 0 {
 		return int(wait/int64(time.Second)) + 1
 	}
-	b.full = full + each
+	u.full = full + each
 	return 0
-}
-
-// usage is what one principal of one middleware uses now. It is found by name
-// and lives on across reloads, as its streams do.
-type usage struct {
-	bucket bucket
-	open   [2]int
 }
 
 // maxUsages bounds the registry. OAuth can bring any number of principals, but
@@ -59,7 +56,7 @@ var (
 
 // admit counts the request against its principal's limits.
 func admit(c *call) bool {
-	if c.method == http.MethodGet {
+	if c.method == "GET" {
 		c.kind = streams
 	}
 	u := c.who.usage
@@ -69,25 +66,26 @@ func admit(c *call) bool {
 	if u == nil {
 		return tooMany(c, 60, "principals")
 	}
+	now := c.start.UnixNano()
 	usageMu.Lock()
-	why := "requests per minute"
-	wait := take(&u.bucket, c.start.UnixNano(), c.who.limits.perMinute)
-	if wait == 0 {
-		wait, why = enter(c, u)
+	wait := 0
+	open := u.open[c.kind] < c.who.limits.open[c.kind]
+	if open {
+		wait = take(u, now, c.who.limits.each)
+	}
+	if open && wait == 0 {
+		u.open[c.kind]++
+		c.usage = u
 	}
 	usageMu.Unlock()
-	return wait == 0 || tooMany(c, wait, why)
+	return c.usage != nil || overLimit(c, wait)
 }
 
-// enter takes a place of the call's kind, or returns how many seconds to wait
-// and for what.
-func enter(c *call, u *usage) (int, string) {
-	if u.open[c.kind] >= c.who.limits.open[c.kind] {
-		return 1 + 9*c.kind, "open calls or streams"
+func overLimit(c *call, wait int) bool {
+	if wait > 0 {
+		return tooMany(c, wait, "requests per minute")
 	}
-	u.open[c.kind]++
-	c.usage = u
-	return 0, ""
+	return tooMany(c, 1+9*c.kind, "open calls or streams")
 }
 
 func tooMany(c *call, wait int, why string) bool {
@@ -97,14 +95,15 @@ func tooMany(c *call, wait int, why string) bool {
 
 // becomeStream counts a POST that opens a long stream as one.
 func becomeStream(c *call) bool {
-	u := c.usage
-	leave(c)
-	c.usage = nil
-	c.kind = streams
 	usageMu.Lock()
-	wait, why := enter(c, u)
+	room := c.usage.open[streams] < c.who.limits.open[streams]
+	if room {
+		c.usage.open[calls]--
+		c.usage.open[streams]++
+		c.kind = streams
+	}
 	usageMu.Unlock()
-	return wait == 0 || tooMany(c, wait, why)
+	return room || tooMany(c, 10, "open streams")
 }
 
 // leave gives a call's place back.
@@ -127,7 +126,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.open == [2]int{} && old.bucket.full < now.UnixNano() {
+			if old.open == [2]int{} && old.full < now.UnixNano() {
 				delete(usages, k)
 			}
 		}
@@ -142,7 +141,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 
 var (
 	failureMu sync.Mutex
-	failures  = &recent{} // of *bucket, by middleware and address
+	failures  = &recent{} // of *usage, by middleware and address
 )
 
 // countFailure returns 0 while the address may go on, or the seconds to wait.
@@ -150,12 +149,12 @@ func countFailure(c *call) int {
 	key := c.e.name + "\x00" + clientAddress(c.r, c.e.cfg.ClientAddress == "x-forwarded-for")
 	failureMu.Lock()
 	defer failureMu.Unlock()
-	b, ok := failures.get(key).(*bucket)
+	u, ok := failures.get(key).(*usage)
 	if !ok {
-		b = &bucket{}
+		u = &usage{}
 	}
-	failures.put(key, b)
-	return take(b, c.start.UnixNano(), c.e.cfg.FailuresPerMinute)
+	failures.put(key, u)
+	return take(u, c.start.UnixNano(), int64(time.Minute)/int64(c.e.cfg.FailuresPerMinute))
 }
 
 // clientAddress is whom a failure is counted against: an IPv4 address or an

@@ -28,7 +28,7 @@ func TestRate(t *testing.T) {
 	}
 	usageMu.Lock()
 	for _, u := range usages {
-		u.bucket.full -= int64(wait) * int64(time.Second)
+		u.full -= int64(wait) * int64(time.Second)
 	}
 	usageMu.Unlock()
 	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
@@ -127,7 +127,7 @@ func TestUsageIsBounded(t *testing.T) {
 	e := &edge{name: t.Name()}
 	for i := 0; i < maxUsages; i++ {
 		u := usageOf(e, strconv.Itoa(i), now)
-		take(&u.bucket, now.UnixNano(), 10)
+		take(u, now.UnixNano(), int64(6*time.Second))
 		u.open[streams] = 1
 	}
 	if usageOf(e, "one more", now.Add(2*time.Minute)) != nil {

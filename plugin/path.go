@@ -72,11 +72,10 @@ func refuseForm(c *call) bool {
 	return refuse(c, http.StatusMethodNotAllowed, "http method", "this endpoint serves GET, HEAD, POST and DELETE")
 }
 
-// checkOrigin refuses pages of other sites (DNS rebinding). A request without
-// Origin passes: only browsers are bound to send it.
+// checkOrigin refuses pages of other sites (DNS rebinding). It is asked where
+// there is an Origin at all: only browsers are bound to send it.
 func checkOrigin(c *call) bool {
-	values := c.r.Header["Origin"]
-	if values == nil || (len(values) == 1 && c.e.origins[values[0]]) {
+	if values := c.r.Header["Origin"]; len(values) == 1 && c.e.origins[values[0]] {
 		return true
 	}
 	return refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")

@@ -132,10 +132,7 @@ func TestStreamIsFlushed(t *testing.T) {
 }
 
 // bare says whether the backend gets the writer of the server itself.
-type bare struct {
-	rw  http.ResponseWriter
-	got bool
-}
+type bare struct{ got bool }
 
 func (b *bare) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
 	_, wrapped := rw.(*httptest.ResponseRecorder)

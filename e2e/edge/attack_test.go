@@ -243,6 +243,12 @@ func alive(t *testing.T, s *stand) {
 	if strings.Contains(log, s.backendToken) {
 		t.Error("Traefik's log has the backend's token")
 	}
+	for _, path := range []string{"/api/rawdata", "/api/http/middlewares"} {
+		a := wire{method: "GET", target: path}.http1(t, s.API)
+		if a.status != 200 || !strings.Contains(a.body, "edge@file") || strings.Contains(a.body, s.token) || strings.Contains(a.body, s.backendToken) {
+			t.Errorf("%s: status %d; it must not have a token", path, a.status)
+		}
+	}
 	if n := strings.Count(log, "panic"); n > 0 {
 		t.Errorf("Traefik's log has %d panics", n)
 	}

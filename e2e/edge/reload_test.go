@@ -253,5 +253,8 @@ func TestClientsGoAway(t *testing.T) {
 		if n := strings.Count(tr.Log.String(), `"verdict":"allowed"`); n != 30 {
 			t.Errorf("%d of 30 streams are in the audit", n)
 		}
+		if a := (wire{method: "GET", target: "/debug/vars"}).http1(t, tr.API); !strings.Contains(a.body, `"sallyport": {"allowed": 30}`) {
+			t.Errorf("Traefik's counters: status %d %.2000s", a.status, a.body)
+		}
 	})
 }
