@@ -33,6 +33,7 @@ var proven = []struct{ command, by string }{
 	{"docker compose exec hub sandboxd hub accept", "sandboxd/hub TestChangedDefinitionIsWithheld"},
 	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
+	{"install -d -m 0755 /etc/sallyport", "outside: the owner's machine"},
 	{"install -m 640", "outside: the owner's secrets"},
 	{"tailscale", "outside: a tailnet"},
 	{"(umask 077; mkdir -p .sallyport/tailscale", "outside: a key of the tailnet"},
