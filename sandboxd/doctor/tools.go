@@ -99,7 +99,7 @@ func (w *walk) call(s *mcp.ClientSession, tools []string) {
 		}
 		wrote = wrote || step.tool == "write_file"
 		w.ok(step.tool, "%s", since(start))
-		if strings.Contains(text, "MCP_JAIL=group") {
+		if step.tool == "run_command" && strings.Contains(text, "MCP_JAIL=group") {
 			w.found("jail", "jail-off", "the result says so")
 		}
 	}

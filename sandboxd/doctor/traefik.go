@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -53,7 +55,6 @@ func (w *walk) api() {
 		var all []struct {
 			Name, Status string
 			Error        []string
-			Middlewares  []string
 		}
 		if err := w.fetch(root.JoinPath("/api/http/"+kind), &all); err != nil {
 			w.unseen("routers", err.Error())
@@ -70,7 +71,13 @@ func (w *walk) api() {
 }
 
 func (w *walk) fetch(u *url.URL, into any) error {
-	res, err := w.http.Get(u.String())
+	ctx, cancel := context.WithTimeout(w.ctx, w.opt.wait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", u.String(), nil)
+	if err != nil {
+		return err
+	}
+	res, err := w.http.Do(req)
 	if err != nil {
 		return reason(err)
 	}

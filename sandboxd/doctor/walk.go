@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/client"
@@ -20,6 +22,7 @@ type walk struct {
 	base    *url.URL // scheme, host and prefix, no slash at the end
 	backend *url.URL // where sandboxd itself answers, without a path
 	http    *http.Client
+	file    string // the token's
 	token   string
 	lines   []Line
 	skipped []string
@@ -35,15 +38,13 @@ const (
 )
 
 func newWalk(ctx context.Context, opt options) *walk {
-	w := &walk{ctx: ctx, opt: opt, base: opt.url}
-	backend := opt.backend
-	if backend == "" {
-		backend = runAddress
-		if opt.inside {
-			backend = inAddress
-		}
+	w := &walk{ctx: ctx, opt: opt, base: opt.url, file: clientFile}
+	backend := runAddress
+	if opt.inside {
+		backend, w.file = inAddress, os.Getenv("MCP_AUTH_TOKEN_FILE")
 	}
-	w.backend, _ = url.Parse(backend)
+	w.backend, _ = url.Parse(cmp.Or(opt.backend, backend)) // parse has tried it
+	w.file = cmp.Or(opt.tokenFile, w.file)
 	if w.base == nil {
 		w.base = w.nearest()
 	}
@@ -103,32 +104,21 @@ func (w *walk) run() {
 
 // tokenFile reads the token, after a look at who else can.
 func (w *walk) tokenFile() {
-	name := w.opt.tokenFile
-	if name == "" {
-		name = clientFile
-		if w.opt.inside {
-			name = os.Getenv("MCP_AUTH_TOKEN_FILE")
-		}
-	}
 	if os.Getenv("MCP_AUTH_TOKEN") != "" {
 		w.found("token", "token-in-environment", "MCP_AUTH_TOKEN is set here")
 	}
-	info, err := os.Stat(name)
-	if err != nil {
+	info, err := os.Stat(w.file)
+	if err == nil {
+		w.token, err = shared.ReadToken(w.file)
+	}
+	switch {
+	case err != nil:
 		w.found("token", "token-missing", "%v", err)
-		return
+	case info.Mode().Perm()&0o077 != 0:
+		w.found("token", "token-readable", "%s has mode %04o", w.file, info.Mode().Perm())
+	default:
+		w.ok("token", "%s, mode %04o, %d characters", w.file, info.Mode().Perm(), len(w.token))
 	}
-	secret, err := shared.ReadToken(name)
-	if err != nil {
-		w.found("token", "token-missing", "%v", err)
-		return
-	}
-	w.token = secret
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		w.found("token", "token-readable", "%s has mode %04o", name, mode)
-		return
-	}
-	w.ok("token", "%s, mode %04o, %d characters", name, info.Mode().Perm(), len(secret))
 }
 
 // reply is the answer to one request, with the start of its body.
@@ -158,7 +148,7 @@ func (w *walk) ask(method string, u *url.URL, auth bool) (reply, error) {
 	}
 	defer res.Body.Close()
 	r := reply{status: res.StatusCode, header: res.Header, took: since(start)}
-	if res.Header.Get("Content-Type") != "text/event-stream" { // which would not end
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") { // which would not end
 		raw, _ := io.ReadAll(io.LimitReader(res.Body, 512))
 		r.body = string(raw)
 	}
