@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/sallyport-dev/sallyport/plugin"
@@ -43,7 +44,10 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	shared.TuneMemory()
 	switch err := run(ctx, opt, set, stdout, shared.NewLogger(stderr)); {
 	case errors.Is(err, serve.ErrJail):
-		fmt.Fprintf(stderr, "sandboxd local: %v\nWith make, a setting goes in front: MCP_JAIL=group make run\n", err)
+		fmt.Fprintf(stderr, "sandboxd local: %v\n", err)
+		if strings.Contains(err.Error(), "MCP_JAIL=group") {
+			fmt.Fprintln(stderr, "With make, the setting goes in front: MCP_JAIL=group make run")
+		}
 		return 3
 	case err != nil:
 		fmt.Fprintf(stderr, "sandboxd local: %v\n", err)
