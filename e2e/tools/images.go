@@ -49,6 +49,9 @@ func importDebian() error {
 			return err
 		}
 		defer os.RemoveAll(dir)
+		if err := os.Chmod(dir, 0o755); err != nil { // it becomes the image's /
+			return err
+		}
 		err = run("", nil, "debootstrap", "--variant=minbase",
 			"--include=ca-certificates,git,bash", "bookworm", dir)
 		if err != nil {
