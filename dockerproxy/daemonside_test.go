@@ -185,6 +185,17 @@ func TestStartFails(t *testing.T) {
 		t.Errorf("%+v", reply)
 	}
 	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
+	h = b.greet()
+	h.must(b.ensureLine("s", keyed))
+	b.mu.Lock()
+	for id := range b.containers {
+		b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"SECRET=s3cret-value\"}"
+	}
+	b.mu.Unlock()
+	if reply := h.ask(`{"verb":"attach","server":"s"}`); reply.OK || strings.Contains(reply.Error+b.log.String(), "s3cret") {
+		t.Errorf("a value came back: %+v", reply)
+	}
+	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
 }
 
 func TestHostileStream(t *testing.T) {

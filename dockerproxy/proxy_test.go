@@ -195,6 +195,12 @@ func TestStopVerb(t *testing.T) {
 		t.Errorf("%+v", end)
 	}
 	b.greet().must(`{"verb":"stop","server":"plain"}`) // nothing there is fine
+	waits := b.greet()                                 // ensured and not attached
+	waits.must(b.ensureLine("plain", nil))
+	b.greet().must(`{"verb":"stop","server":"plain"}`)
+	if _, err := waits.in.ReadByte(); err != io.EOF || len(b.names()) != 0 {
+		t.Errorf("a container that nobody attached to: %v, left %v", err, b.names())
+	}
 	b.put("mcp-sandbox-removed", "running", map[string]any{spec.LabelOwner: "sallyport", spec.LabelServer: "removed"})
 	b.greet().must(`{"verb":"stop","server":"removed"}`)
 	if names := b.names(); len(names) != 0 {

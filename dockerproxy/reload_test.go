@@ -183,6 +183,8 @@ func TestConfigReload(t *testing.T) {
 	if b.creates(`"Memory":67108864`) != 1 {
 		t.Error("the new limit is not used")
 	}
+	b.greet().must(`{"verb":"stop","server":"plain"}`)
+	b.greet().must(b.ensureLine("plain", nil)) // and never attached
 	b.write("mcp.json", strings.Replace(goodConfig, `"secretsFrom": "set"`, `"secretsFrom": "missing"`, 1))
 	b.until("the missing set is said", func() bool { return strings.Contains(b.log.String(), "missing.env") })
 	b.write("mcp.json", `{"mcpServers": {}}`)

@@ -20,8 +20,9 @@ type session struct {
 	ctx     context.Context // cancelled to end it; its cause is the reason
 	cancel  context.CancelCauseFunc
 	done    chan struct{} // closed when the claim is free again
-	stream  bool          // attached
-	closing atomic.Bool   // the hub has closed the server's stdin
+	redact  func(error) error
+	stream  bool        // attached
+	closing atomic.Bool // the hub has closed the server's stdin
 }
 
 // ended is why a session was cancelled, in the words of spec.End.
@@ -127,6 +128,8 @@ func (l *link) ensure(ctx context.Context, q *spec.Request) error {
 	err := l.fill(s, q.Env)
 	if err == nil {
 		l.session = s
+		// Told to end before it is attached, there is only this connection.
+		context.AfterFunc(s.ctx, func() { l.conn.CloseRead() })
 		return nil
 	}
 	var cause ended
@@ -150,8 +153,9 @@ func (l *link) fill(s *session, env map[string]string) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, pullTime+callTime)
 	defer cancel()
+	s.redact = func(err error) error { return redact(err, env, set.values) }
 	s.id, err = l.create(ctx, s.entry, env, set.values)
-	return redact(err, env, set.values)
+	return s.redact(err)
 }
 
 // end removes the session's container and frees the claim. It runs also when
