@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/usage"
+	"github.com/sallyport-dev/sallyport/sandboxd/surroundings"
 )
 
 const (
@@ -37,9 +37,9 @@ type budget struct {
 func (b *budget) limit(j *Jail) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	limit, contained := usage.PidsLimit()
+	limit, contained := surroundings.PidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
-		_, n, err := usage.Tasks()
+		_, n, err := surroundings.Tasks()
 		if contained {
 			n, err = j.outsideByTrial()
 		}
@@ -53,10 +53,8 @@ func (b *budget) limit(j *Jail) (int, error) {
 		n = b.outside + max(limit-pidsReserve, minBudget)
 	}
 	var own unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err == nil && own.Max < uint64(n) {
-		n = int(own.Max)
-	}
-	return n, nil
+	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
+	return int(min(uint64(n), own.Max)), err
 }
 
 // outsideByTrial finds the kernel's own count, which in a container also has
@@ -64,7 +62,7 @@ func (b *budget) limit(j *Jail) (int, error) {
 // are counted before and after, and the higher number believed, since too
 // small a budget only fails a command.
 func (j *Jail) outsideByTrial() (int, error) {
-	before, _, err := usage.Tasks()
+	before, _, err := surroundings.Tasks()
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +74,7 @@ func (j *Jail) outsideByTrial() (int, error) {
 	if _, err := fmt.Sscan(out, &total, &trial); err != nil {
 		return 0, fmt.Errorf("trial: %q", out)
 	}
-	after, _, err := usage.Tasks()
+	after, _, err := surroundings.Tasks()
 	return max(total-trial-max(before, after), 0), err
 }
 
@@ -103,7 +101,7 @@ func trial() error {
 		}
 	}
 	raw, err := os.ReadFile("/proc/self/status")
-	fmt.Println(high-1, usage.Field(raw, "Threads:"))
+	fmt.Println(high-1, surroundings.Field(raw, "Threads:"))
 	return err
 }
 

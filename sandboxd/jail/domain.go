@@ -26,7 +26,7 @@ func (j *Jail) enterOuter() error {
 	if unix.Gettid() == unix.Getpid() {
 		return fmt.Errorf("a command would start from the main thread")
 	}
-	if j.cfg.has("flag no_new_privs") {
+	if has(j.rules, "flag", "no_new_privs") {
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // the kernel refuses the domain without it
 	}
 	var quiet uintptr

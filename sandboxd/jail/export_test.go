@@ -3,6 +3,7 @@ package jail
 import (
 	"os"
 	"regexp"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,4 +56,25 @@ func RequireABI(v int) (undo func()) {
 	was := minABI
 	minABI = v
 	return func() { minABI = was }
+}
+
+// RunPlain starts a program with nothing around it and waits for it.
+func RunPlain(argv, env []string) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	children.mu.Lock()
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}})
+	exited := make(chan syscall.WaitStatus, 1)
+	if err == nil {
+		children.waiting[pid] = exited
+	}
+	children.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	<-exited
+	return nil
 }

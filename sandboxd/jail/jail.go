@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/surroundings"
 )
 
 // Mode says how strongly commands are held.
@@ -78,6 +80,7 @@ type Result struct {
 // Jail runs commands under one policy.
 type Jail struct {
 	cfg     Config
+	rules   []rule
 	abi     int
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
@@ -90,7 +93,7 @@ type Jail struct {
 // New builds the jail and walks into each of its walls once. A wall that gives
 // is an error that names the missing piece and the downgrade.
 func New(cfg Config) (*Jail, error) {
-	j := &Jail{cfg: cfg, running: map[*Process]bool{}}
+	j := &Jail{cfg: cfg, rules: cfg.rules(), running: map[*Process]bool{}}
 	if err := j.build(); err != nil {
 		j.Close()
 		if cfg.Mode == Full {
@@ -105,42 +108,41 @@ func (j *Jail) build() (err error) {
 	if os.Geteuid() == 0 {
 		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
 	}
-	rules := j.cfg.rules()
 	if err := children.start(); err != nil {
 		return err
 	}
 	// Memory and environment of this process hold the token: not for children.
-	if j.cfg.has("flag server not dumpable") {
+	if has(j.rules, "flag", "server not dumpable") {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); v != 0 {
 		return fmt.Errorf("this process stays dumpable (%d, %v)", v, err)
 	}
 	if j.cfg.Mode == Full {
-		return j.buildWalls(rules)
+		return j.buildWalls()
 	}
 	return nil
 }
 
-func (j *Jail) buildWalls(rules []rule) (err error) {
+func (j *Jail) buildWalls() (err error) {
 	if j.cfg.InContainer {
-		if path, err := j.cfg.foreignSocket(); path != "" || err != nil {
+		if path, err := surroundings.MountedSocket(j.cfg.Writable); path != "" || err != nil {
 			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
 		}
 	}
 	if j.abi, err = abi(); err != nil || j.abi < minABI {
 		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", minABI, j.abi, err)
 	}
-	if j.outer, j.inner, err = j.cfg.domains(rules); err != nil {
+	if j.outer, j.inner, err = domains(j.rules); err != nil {
 		return err
 	}
-	if j.filter, err = filterFile(assemble(rules, runtime.GOARCH)); err != nil {
+	if j.filter, err = filterFile(assemble(j.rules, runtime.GOARCH)); err != nil {
 		return err
 	}
 	if err := theCanary.start(); err != nil {
 		return fmt.Errorf("the canary: %w", err)
 	}
-	return j.selfTest(rules)
+	return j.selfTest()
 }
 
 // Run starts c and waits for its end.

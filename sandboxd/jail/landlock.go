@@ -38,7 +38,7 @@ func ruleset(attr unix.LandlockRulesetAttr) (*os.File, error) {
 
 // domains makes the two domains of a policy. A path that does not exist is
 // left out: it grants nothing. What must be writable must be there.
-func (c Config) domains(rules []rule) (outer, inner *os.File, err error) {
+func domains(rules []rule) (outer, inner *os.File, err error) {
 	// A domain that says nothing about moving files between directories forbids
 	// it to the domains beneath. So the outer one takes that right and gives it
 	// back everywhere.

@@ -72,14 +72,14 @@ func (p *Process) steps(c Command) (string, error) {
 	if c.Dir != nil {
 		add("chdir")
 	}
-	for _, r := range j.cfg.rules() {
+	for _, r := range j.rules {
 		switch r.kind + " " + r.name {
 		case "limit " + r.name:
 			add("limit=%d:%d", limitNumber[r.name], r.bits)
 		case "flag no_new_privs":
 			add("no_new_privs")
 		case "nice " + r.name:
-			add("nice=%s", r.name)
+			add("nice")
 		}
 	}
 	if j.cfg.Mode == Full {
@@ -90,14 +90,17 @@ func (p *Process) steps(c Command) (string, error) {
 		add("seccomp")
 	}
 	n, err := theBudget.limit(j)
-	add("limit=%d:%d", unix.RLIMIT_NPROC, n)
+	if has(j.rules, "budget", "nproc") {
+		add("limit=%d:%d", unix.RLIMIT_NPROC, n)
+	}
 	if p.at != nil {
+		p.at.Budget = uint64(n)
 		add("probe=seccomp")
 	}
 	return strings.Join(s, " "), err
 }
 
-var limitNumber = map[string]int{"core": unix.RLIMIT_CORE, "nofile": unix.RLIMIT_NOFILE}
+var limitNumber = map[string]int{"core": unix.RLIMIT_CORE, "nofile": unix.RLIMIT_NOFILE, "nproc": unix.RLIMIT_NPROC}
 
 // ready waits for the stub's exec, which closes the status pipe without a
 // word. What it says otherwise is the reason why it failed.

@@ -6,9 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
@@ -102,41 +99,4 @@ func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// foreignSocket finds a socket that somebody mounted into the container, by
-// itself or in a directory. Landlock would not keep commands from it.
-func (c Config) foreignSocket() (string, error) {
-	raw, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(raw)) {
-		fields := strings.Fields(line) // proc_pid_mountinfo(5): the fifth is where
-		if len(fields) < 5 {
-			continue
-		}
-		at, err := strconv.Unquote(`"` + strings.ReplaceAll(fields[4], `"`, `\"`) + `"`)
-		if err != nil {
-			return "", fmt.Errorf("mountinfo: %q", line)
-		}
-		if isSocket(at) {
-			return at, nil
-		}
-		if at == "/" || at == "/tmp" || slices.Contains(c.Writable, at) {
-			continue // what lies there is the commands' own
-		}
-		entries, _ := os.ReadDir(at)
-		for _, e := range entries {
-			if e.Type() == os.ModeSocket {
-				return filepath.Join(at, e.Name()), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-func isSocket(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Type() == os.ModeSocket
 }

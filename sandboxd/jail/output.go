@@ -49,12 +49,8 @@ func (o *output) drain() bool {
 		r.SetReadDeadline(time.Now().Add(drainBound))
 	}
 	o.copy.Wait()
-	o.close()
-	return o.held.Load()
-}
-
-func (o *output) close() {
 	for _, r := range o.reads {
 		r.Close()
 	}
+	return o.held.Load()
 }

@@ -3,6 +3,7 @@ package jail
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ var minABI = 6
 //	tcp        right on TCP ports that it takes away
 //	call       system call that seccomp refuses: always with ENOSYS, or with
 //	           EPERM depending on an argument
-//	limit      resource limit
+//	limit      resource limit; budget: the one that is measured
 //	nice       priority, so that this server gets its turn beside a fork bomb
 //	flag       flag of the process
 type rule struct {
@@ -36,6 +37,8 @@ type rule struct {
 // String is the line that the policy prints.
 func (r rule) String() string {
 	switch {
+	case r.kind == "budget":
+		return "limit " + r.name
 	case r.kind == "limit":
 		return fmt.Sprintf("limit %s %d", r.name, r.bits)
 	case r.op != "":
@@ -87,13 +90,17 @@ func (c Config) rules() []rule {
 	rs = append(rs, c.grants()...)
 	rs = append(rs, c.calls()...)
 	rs = append(rs, limits...)
-	rs = append(rs, rule{kind: "nice", name: "10"}, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
+	rs = append(rs, rule{kind: "budget", name: fmt.Sprintf("nproc: the account's tasks outside + %d, in a container + its pids limit - %d", bareBudget, pidsReserve)})
+	rs = append(rs, rule{kind: "nice", name: strconv.Itoa(niceness)}, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
 	return slices.DeleteFunc(rs, func(r rule) bool { return r.String() == omit })
 }
 
-func (c Config) has(line string) bool {
-	return slices.ContainsFunc(c.rules(), func(r rule) bool { return r.String() == line })
+func has(rules []rule, kind, name string) bool {
+	return slices.ContainsFunc(rules, func(r rule) bool { return r.kind == kind && strings.HasPrefix(r.name, name) })
 }
+
+// niceness is the priority of commands: that of the server comes before it.
+const niceness = 10
 
 // omit is a rule that a test leaves out, to see that something notices.
 var omit string
@@ -131,7 +138,6 @@ func (c Config) String() string {
 	for _, r := range c.rules() {
 		fmt.Fprintln(&b, r)
 	}
-	fmt.Fprintf(&b, "limit nproc: the account's tasks outside + %d, in a container + its pids limit - %d\n", bareBudget, pidsReserve)
 	fmt.Fprintf(&b, "other architecture: killed\nx32: ENOSYS\ncall %d and above: ENOSYS\n", unknownCall)
 	return b.String()
 }

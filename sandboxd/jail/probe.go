@@ -20,6 +20,7 @@ type place struct {
 	Server, Thread, Canary int    // processes that a command must not reach
 	Outside, Inside        string // directories beside each other; only Inside is granted
 	Abstract               string // a socket of the server
+	Budget                 uint64 // the limit on processes
 }
 
 const placeVariable = "SALLYPORT_PROBE"
@@ -54,9 +55,7 @@ func probe(stage string) error {
 func open(path string, flags int) func() error {
 	return func() error {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
-		if err == nil {
-			unix.Close(fd)
-		}
+		unix.Close(fd) // of -1: nothing
 		return err
 	}
 }
@@ -205,37 +204,30 @@ func call(nr uint32, a [6]uintptr) func() error {
 	}
 }
 
-func (p place) limitAttempts() []attempt {
-	as := []attempt{
-		{"no_new_privs", func() error {
-			v, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-			if v != 1 {
-				return fmt.Errorf("%d, %v", v, err)
+func (p place) limitAttempts() (as []attempt) {
+	check := func(name string, get func() (int, error), good func(int) bool) {
+		as = append(as, attempt{name, func() error {
+			v, err := get()
+			if err == nil && !good(v) {
+				err = fmt.Errorf("%d", v)
 			}
-			return nil
-		}, nil},
-		{"nice", func() error {
-			v, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the call gives 20 - nice
-			if v > 10 {
-				return fmt.Errorf("%d, %v", 20-v, err)
-			}
-			return nil
-		}, nil},
-		{"fork beyond the limit", func() error {
-			if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
-				return err
-			}
-			return forkOnce()
-		}, unix.EAGAIN},
-	}
-	for _, r := range limits {
-		as = append(as, attempt{r.String(), func() error {
-			var l syscall.Rlimit
-			if err := syscall.Getrlimit(limitNumber[r.name], &l); err != nil || l.Max != r.bits {
-				return fmt.Errorf("%d, %v", l.Max, err)
-			}
-			return nil
+			return err
 		}, nil})
 	}
-	return as
+	check("no_new_privs", func() (int, error) { return unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) }, func(v int) bool { return v == 1 })
+	// The call gives 20 - nice (getpriority(2)).
+	check("nice", func() (int, error) { return unix.Getpriority(unix.PRIO_PROCESS, 0) }, func(v int) bool { return 20-v >= niceness })
+	for _, r := range append(limits, rule{kind: "limit", name: "nproc", bits: p.Budget}) {
+		check(r.String(), func() (int, error) {
+			var l syscall.Rlimit
+			err := syscall.Getrlimit(limitNumber[r.name], &l)
+			return int(l.Max), err
+		}, func(v int) bool { return uint64(v) == r.bits })
+	}
+	return append(as, attempt{"fork beyond the limit", func() error {
+		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
+			return err
+		}
+		return forkOnce()
+	}, unix.EAGAIN})
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/usage"
+	"github.com/sallyport-dev/sallyport/sandboxd/surroundings"
 )
 
 // Process is a started command.
@@ -73,7 +73,7 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	defer p.jail.remove(p)
 	defer p.kill()
 	begin := time.Now()
-	oom := usage.OOMKills()
+	oom := surroundings.OOMKills()
 	if err := p.begin(c); err != nil {
 		p.out.drain()
 		started <- err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -38,8 +37,7 @@ func StubMain() {
 		return
 	}
 	err := stub(os.Args[1:])
-	status := os.NewFile(statusFD, "status")
-	fmt.Fprint(status, err)
+	fmt.Fprint(os.NewFile(statusFD, "status"), err)
 	os.Exit(126)
 }
 
@@ -66,8 +64,10 @@ func enter(name, value string) error {
 	case "chdir":
 		return unix.Fchdir(dirFD)
 	case "nice":
-		n, err := strconv.Atoi(value)
-		return errors.Join(err, unix.Setpriority(unix.PRIO_PROCESS, 0, n))
+		if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err != nil || 20-now >= niceness { // getpriority(2)
+			return err
+		}
+		return unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
 	case "die_with_server": // with its thread, that is, which lives as long as the command
 		return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	case "no_new_privs":

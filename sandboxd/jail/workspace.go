@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,17 +27,14 @@ type Workspace struct {
 // case it does not return.
 func Prepare(dir string) (Workspace, error) {
 	path, err := filepath.Abs(dir)
-	if err != nil {
-		return Workspace{}, err
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	if err != nil {
 		return Workspace{}, fmt.Errorf("workspace: %w", err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return Workspace{}, fmt.Errorf("workspace: %w", err)
-	}
-	if !info.IsDir() || path == "/" {
+	if err != nil || !info.IsDir() || path == "/" {
 		return Workspace{}, fmt.Errorf("workspace %s: must be a directory other than /", path)
 	}
 	ws := Workspace{Path: path, UID: os.Getuid(), GID: os.Getgid()}
@@ -73,14 +71,8 @@ func (w Workspace) DropRoot() error {
 	if w.UID == 0 || w.GID == 0 {
 		return fmt.Errorf("drop root: the workspace has no owner but root")
 	}
-	if err := syscall.Setgroups(nil); err != nil {
-		return fmt.Errorf("setgroups: %w", err)
-	}
-	if err := syscall.Setresgid(w.GID, w.GID, w.GID); err != nil {
-		return fmt.Errorf("setresgid %d: %w", w.GID, err)
-	}
-	if err := syscall.Setresuid(w.UID, w.UID, w.UID); err != nil {
-		return fmt.Errorf("setresuid %d: %w", w.UID, err)
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(w.GID, w.GID, w.GID), syscall.Setresuid(w.UID, w.UID, w.UID)); err != nil {
+		return fmt.Errorf("drop root for %d:%d: %w", w.UID, w.GID, err)
 	}
 	return w.regain()
 }

@@ -1,6 +1,6 @@
-// Package usage reads what the kernel says about this account's and this
-// container's use of the machine.
-package usage
+// Package surroundings reads what the kernel says about what this process lives
+// in: its account, its container, what is mounted there. It changes nothing.
+package surroundings
 
 import (
 	"bytes"

@@ -1,16 +1,16 @@
-package usage_test
+package surroundings_test
 
 import (
 	"os"
 	"os/exec"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/usage"
+	"github.com/sallyport-dev/sallyport/sandboxd/surroundings"
 )
 
 // A child counts as our own while it lives, also one whose parent has died.
 func TestTasks(t *testing.T) {
-	before, _, err := usage.Tasks()
+	before, _, err := surroundings.Tasks()
 	if err != nil || before < 1 {
 		t.Fatalf("%d, %v", before, err)
 	}
@@ -31,8 +31,8 @@ func TestTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	threads := usage.Field(raw, "Threads:")
-	own, _, err := usage.Tasks()
+	threads := surroundings.Field(raw, "Threads:")
+	own, _, err := surroundings.Tasks()
 	if err != nil || own <= threads-3 || own < 2 {
 		t.Errorf("own %d, threads %d, %v", own, threads, err)
 	}
@@ -41,7 +41,7 @@ func TestTasks(t *testing.T) {
 func TestField(t *testing.T) {
 	raw := []byte("Name:\tThreads: 7\nUid:\t1000\t1001\nThreads:\t12\noom_kill 3")
 	for name, want := range map[string]int{"Uid:": 1000, "Threads:": 12, "oom_kill ": 3, "PPid:": 0} {
-		if got := usage.Field(raw, name); got != want {
+		if got := surroundings.Field(raw, name); got != want {
 			t.Errorf("%s %d, want %d", name, got, want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestField(t *testing.T) {
 
 // Nothing has been killed between two looks, or nothing is known.
 func TestOOMKills(t *testing.T) {
-	before := usage.OOMKills()
+	before := surroundings.OOMKills()
 	if killed := before.Since(); killed != nil && *killed || (before < 0) != (killed == nil) {
 		t.Errorf("%d, %v", before, killed)
 	}

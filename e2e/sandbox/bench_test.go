@@ -1,0 +1,43 @@
+//go:build bench
+
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+// TestBenchShell measures `true` in the sandbox in turns: as a tool call through
+// MCP, and as docker exec runs it in the same container. Figures are reported,
+// never asserted.
+func TestBenchShell(t *testing.T) {
+	d := rig.NeedImages(t)
+	rig.Lock(t, "bench")
+	id := d.Container(serve(t, "-p", "127.0.0.1::8000")...)
+	addr := strings.TrimSpace(d.Run("port", id, "8000"))
+	rig.Until(t, "the sandbox's health", func() bool { return rig.Status("http://"+addr+"/healthz") == 200 })
+	session := rig.Connect(t, "http://"+addr+"/mcp-sandbox", strings.Repeat("t", 43), rig.Streamable)
+	ways := []struct {
+		name string
+		run  func()
+	}{
+		{"run_command through MCP", func() { rig.Call(t, session, "run_command", rig.Args{"command": "true"}) }},
+		{"docker exec", func() { d.Run("exec", id, "/bin/sh", "-lc", "true") }},
+	}
+	took := make([][]time.Duration, len(ways))
+	for range 60 {
+		for i, w := range ways {
+			begin := time.Now()
+			w.run()
+			took[i] = append(took[i], time.Since(begin))
+		}
+	}
+	for i, w := range ways {
+		slices.Sort(took[i])
+		t.Logf("%-24s p50 %v, p95 %v", w.name, took[i][len(took[i])/2], took[i][len(took[i])*95/100])
+	}
+}
