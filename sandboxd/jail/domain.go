@@ -70,9 +70,8 @@ func inDomain() bool {
 	}
 	defer proc.Close()
 	names, _ := proc.Readdirnames(-1)
-	self := unix.Getpid()
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid != self && pid != 1 && unix.Kill(pid, 0) == nil {
+		if pid, err := strconv.Atoi(name); err == nil && pid != unix.Getpid() && pid != 1 && unix.Kill(pid, 0) == nil {
 			return true
 		}
 	}

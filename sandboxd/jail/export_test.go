@@ -78,3 +78,6 @@ func RunPlain(argv, env []string) error {
 	<-exited
 	return nil
 }
+
+// System says whether root keeps a directory, whatever the settings ask.
+func System(path string) bool { return system.MatchString(path) }

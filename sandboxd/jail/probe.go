@@ -54,8 +54,11 @@ func probe(stage string) error {
 
 func open(path string, flags int) func() error {
 	return func() error {
-		fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0o600)
-		unix.Close(fd) // of -1: nothing
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0o600)
+		unix.Close(fd)         // of -1: nothing
+		if err == unix.ENXIO { // let in, with nothing behind it: /dev/tty in a session without a terminal
+			return nil
+		}
 		return err
 	}
 }
@@ -117,21 +120,10 @@ func (p place) files() []attempt {
 	}
 	for _, g := range p.grants() {
 		if _, err := os.Stat(g.name); err == nil && !strings.HasPrefix(p.Outside, g.name+"/") {
-			as = append(as, attempt{g.String(), granted(g.name), nil})
+			as = append(as, attempt{g.String(), open(g.name, unix.O_RDONLY), nil})
 		}
 	}
 	return as
-}
-
-// granted opens a path that a command may open. /dev/tty has nothing behind it
-// in a session without a terminal.
-func granted(path string) func() error {
-	return func() error {
-		if err := open(path, unix.O_RDONLY|unix.O_NOCTTY)(); err != unix.ENXIO {
-			return err
-		}
-		return nil
-	}
 }
 
 func withSocket(family int, use func(fd int) error) error {

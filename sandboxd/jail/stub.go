@@ -33,7 +33,7 @@ func init() { runtime.LockOSThread() }
 // commands. In a re-executed stub it enters the walls that its arguments name,
 // becomes the command and does not return; elsewhere it does nothing.
 func StubMain() {
-	if len(os.Args) == 0 || os.Args[0] != stubName {
+	if len(os.Args) < 3 || os.Args[0] != stubName {
 		return
 	}
 	err := stub(os.Args[1:])
@@ -44,9 +44,6 @@ func StubMain() {
 // stub takes the steps in its first argument, in order, then becomes the
 // program in the rest. Restrictions are the calling thread's, which is locked.
 func stub(args []string) error {
-	if len(args) < 2 {
-		return fmt.Errorf("stub: nothing to run")
-	}
 	if err := unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}

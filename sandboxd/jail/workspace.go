@@ -1,10 +1,12 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -21,38 +23,49 @@ type Workspace struct {
 	Notices  []string // what was changed, to be said at start
 }
 
-// Prepare looks at dir before anything else is opened. As root it may give the
+// Prepare looks at a directory before anything else is opened. As root it may give the
 // directory itself to 64321, and where the owner cannot enter an ancestor it
 // takes a private mount namespace and executes the program again, in which
 // case it does not return.
-func Prepare(dir string) (Workspace, error) {
-	path, err := filepath.Abs(dir)
+func Prepare(name string) (Workspace, error) {
+	path, err := filepath.Abs(name)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err != nil {
 		return Workspace{}, fmt.Errorf("workspace: %w", err)
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.IsDir() || path == "/" {
-		return Workspace{}, fmt.Errorf("workspace %s: must be a directory other than /", path)
+	if path == "/" {
+		return Workspace{}, errors.New("workspace: / is the whole machine")
 	}
+	dir, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return Workspace{}, fmt.Errorf("workspace: %w", err)
+	}
+	defer dir.Close()
 	ws := Workspace{Path: path, UID: os.Getuid(), GID: os.Getgid()}
 	if os.Geteuid() != 0 {
 		return ws, nil
 	}
-	return ws.forRoot(info.Sys().(*syscall.Stat_t))
+	return ws.forRoot(dir)
 }
 
+// system is what root never gives away, be it by a slip or by a link.
+var system = regexp.MustCompile(`^/((bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|run|sbin|sys|usr)(/.*)?|(home|media|mnt|opt|root|srv|tmp|var)(/tmp|/lib|/log)?)$`)
+
 // forRoot finds the identity that root gives itself up for.
-func (w Workspace) forRoot(stat *syscall.Stat_t) (Workspace, error) {
-	w.UID, w.GID = int(stat.Uid), int(stat.Gid)
-	if w.GID == 0 {
-		w.GID = fallbackID
+func (w Workspace) forRoot(dir *os.File) (Workspace, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &stat); err != nil {
+		return w, fmt.Errorf("workspace: %w", err)
 	}
+	w.UID, w.GID = int(stat.Uid), cmp.Or(int(stat.Gid), fallbackID)
 	if w.UID == 0 {
 		w.UID = fallbackID
-		if err := os.Chown(w.Path, w.UID, w.GID); err != nil {
+		if system.MatchString(w.Path) {
+			return w, fmt.Errorf("workspace %s belongs to root and to the system: it is not given to anybody, take another", w.Path)
+		}
+		if err := dir.Chown(w.UID, w.GID); err != nil {
 			return w, fmt.Errorf("workspace %s belongs to root and cannot be given to uid %d: %w; "+
 				"start as another user (--user UID:GID) or chown it yourself", w.Path, w.UID, err)
 		}

@@ -2,7 +2,6 @@
 package jailtest
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,8 +18,7 @@ func Main(m *testing.M) {
 	if os.Geteuid() == 0 {
 		uid := 100000 + os.Getpid()
 		if err := (jail.Workspace{UID: uid, GID: uid}).DropRoot(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			panic(err)
 		}
 		// The go command's own log lies where only root can write.
 		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
