@@ -51,7 +51,11 @@ func asleep(number string) (pids []int) {
 func runEscape(t *testing.T, j *jail.Jail, e escape) (jail.Result, []int) {
 	t.Helper()
 	number := fmt.Sprintf("9%d.%d", os.Getpid(), nap.Add(1))
-	res, _, _ := run(t, j, jail.Command{Args: sh(strings.ReplaceAll(e.script, "M", number)), Timeout: 1500 * time.Millisecond})
+	timeout := 2500 * time.Millisecond
+	if strings.HasSuffix(e.script, "exit 0") {
+		timeout = long
+	}
+	res, _, _ := run(t, j, jail.Command{Args: sh(strings.ReplaceAll(e.script, "M", number)), Timeout: timeout})
 	return res, asleep(number)
 }
 

@@ -143,7 +143,7 @@ func workingDirectoryIsTheOpenOne(t *testing.T, j *jail.Jail, dir string) {
 func TestTimeoutCancelAndKill(t *testing.T) { inBothModes(t, timeoutCancelAndKill) }
 
 func timeoutCancelAndKill(t *testing.T, j *jail.Jail, _ string) {
-	res, out, _ := run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: time.Second})
+	res, out, _ := run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: 3 * time.Second})
 	if !res.TimedOut || res.Signal != "SIGKILL" || res.ExitCode != -1 || out != "begun\n" {
 		t.Errorf("timeout: %+v %q", res, out)
 	}
@@ -181,7 +181,7 @@ func backgroundChildrenDieAtExit(t *testing.T, j *jail.Jail, dir string) {
 // only for the bound.
 func TestGroupModeBoundsHeldOutput(t *testing.T) {
 	j, dir := newJail(t, jail.Group)
-	res, _, _ := run(t, j, jail.Command{Args: sh("setsid sh -c 'echo $$ > " + dir + "/pid; exec sleep 900' & sleep 900"), Timeout: time.Second})
+	res, _, _ := run(t, j, jail.Command{Args: sh("setsid sh -c 'echo $$ > " + dir + "/pid; exec sleep 900' & sleep 900"), Timeout: 3 * time.Second})
 	if !res.TimedOut || !res.OutputHeld {
 		t.Errorf("%+v", res)
 	}
