@@ -111,7 +111,8 @@ func (p *proxy) attached(log func(string)) Conn {
 }
 
 // frames sorts what the proxy sends until the end, which it returns.
-func (p *proxy) frames(stdout, stderr io.Writer) error {
+func (p *proxy) frames(stdout io.Writer, stderr io.WriteCloser) error {
+	defer stderr.Close()
 	buffer := make([]byte, spec.MaxFrame)
 	for {
 		kind, payload, err := spec.ReadFrame(p.in, buffer)

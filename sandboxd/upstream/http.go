@@ -203,7 +203,9 @@ func (c *streamable) listen() {
 				return
 			}
 			readEvents(resp.Body, func(e event) error {
-				last, wait = e.id, time.Second
+				if wait = time.Second; e.id != "" {
+					last = e.id
+				}
 				return c.push([]byte(e.data))
 			})
 			resp.Body.Close()

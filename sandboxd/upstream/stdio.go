@@ -35,22 +35,25 @@ func Stdio(c Child) Dial {
 		}
 		defer stdin.Close()
 		out, in := io.Pipe()
+		stderr := logLines(c.Log)
 		p, err := c.Jail.Start(context.WithoutCancel(ctx), jail.Command{
-			Args: c.Args, Env: c.Env, Dir: dir, Stdin: stdin, Stdout: in, Stderr: logLines(c.Log),
+			Args: c.Args, Env: c.Env, Dir: dir, Stdin: stdin, Stdout: in, Stderr: stderr,
 		})
 		if err != nil {
 			feed.Close()
+			stderr.Close()
 			return nil, fmt.Errorf("starting %s: %w", c.Args[0], err)
 		}
-		return running(p, feed, in, out), nil
+		return running(p, feed, in, out, stderr), nil
 	}
 }
 
 // running makes a connection of a started child.
-func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeReader) Conn {
+func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeReader, stderr io.Closer) Conn {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
+		defer stderr.Close()
 		in.CloseWithError(errors.New(ended(p.Wait())))
 	}()
 	return newLines(out, feed, func() error {
@@ -78,7 +81,7 @@ func ended(r jail.Result) string {
 }
 
 // logLines is a writer that hands whole lines to log, each cut to 4 KiB.
-func logLines(log func(string)) io.Writer {
+func logLines(log func(string)) io.WriteCloser {
 	r, w := io.Pipe()
 	go func() {
 		in := bufio.NewReaderSize(r, 4<<10)
