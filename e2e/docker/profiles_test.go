@@ -11,7 +11,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
+
+// words is an MCP server in a few lines of shell, with one tool.
+const words = `while read -r line; do
+	id=$(printf %s "$line" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
+	case "$line" in
+	*'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"words","version":"1"}}' ;;
+	*'"tools/list"'*) result='{"tools":[{"name":"where","inputSchema":{"type":"object"}}]}' ;;
+	*'"tools/call"'*) result='{"content":[{"type":"text","text":"'$(pwd)'"}]}' ;;
+	*) continue ;;
+	esac
+	echo '{"jsonrpc":"2.0","id":'$id',"result":'$result'}'
+done`
 
 // With the profiles hub and dockerproxy the stack serves other people's servers
 // at /mcp-hub, through the same Traefik, and each process holds only what is its own.
@@ -21,8 +34,14 @@ func TestProfiles(t *testing.T) {
 	https := c.Stack(d)
 	c.Env = append(c.Env, "COMPOSE_PROFILES=hub,dockerproxy")
 	c.Make("env")
-	servers := `{"mcpServers": {"words": {"type": "stdio", "command": "/usr/bin/false"}}}`
-	if err := os.WriteFile(filepath.Join(c.Dir, "config", "mcp.json"), []byte(servers), 0o600); err != nil {
+	servers, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"words": map[string]any{"command": "/bin/sh", "args": []string{"-c", words}},
+		"boxed": map[string]any{"type": "docker", "image": tools.DebianImage, "command": []string{"/bin/sh", "-c", words}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Dir, "config", "mcp.json"), servers, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.Make("up")
@@ -45,6 +64,15 @@ func TestProfiles(t *testing.T) {
 	list, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "list_servers"})
 	if err != nil || list.IsError || !strings.Contains(rig.Text(list), "words") {
 		t.Errorf("list_servers: %v %+v", err, list)
+	}
+
+	for server, home := range map[string]string{"words": "/state/stdio/words", "boxed": "/"} {
+		for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
+			session := rig.Connect(t, base+"/servers/"+server, token, how)
+			if got := rig.Text(rig.TryCall(t, session, "where", rig.Args{})); got != home {
+				t.Errorf("%s over %s works in %q, not %q", server, how, got, home)
+			}
+		}
 	}
 
 	hub, proxy := inspect(t, d, "hub"), inspect(t, d, "dockerproxy")

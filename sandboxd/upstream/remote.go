@@ -98,9 +98,15 @@ func (c *remote) request(ctx context.Context, method, address string, body io.Re
 	return req, nil
 }
 
-// fault answers the request raw in the server's stead, if it is a request.
+// fault answers the request raw in the server's stead, if it is a request. One
+// that already fails to shake hands was not reached.
 func (c *remote) fault(raw []byte, err error) {
-	if m, bad := rpc.Parse(raw); bad == nil && m.IsRequest() {
+	m, bad := rpc.Parse(raw)
+	switch {
+	case bad != nil || !m.IsRequest():
+	case m.Method == "initialize":
+		c.stop(fmt.Errorf("%w: %w", ErrUnreachable, err))
+	default:
 		c.push(rpc.Fault(m.ID(), rpc.Unavailable, "%v", err))
 	}
 }

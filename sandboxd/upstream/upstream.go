@@ -22,10 +22,11 @@ const stopGrace = 2 * time.Second
 
 // Errors that a connection ends with. Each says what a human must know.
 var (
-	ErrClosed  = errors.New("closed by the hub")
-	ErrLine    = errors.New("the server sent a line of more than 16 MiB")
-	ErrRenewed = errors.New("the connection was replaced")
-	ErrBacklog = errors.New("the server does not read its input: 16 MiB wait")
+	ErrClosed      = errors.New("closed by the hub")
+	ErrLine        = errors.New("the server sent a line of more than 16 MiB")
+	ErrRenewed     = errors.New("the connection was replaced")
+	ErrUnreachable = errors.New("the remote server was not reached")
+	ErrBacklog     = errors.New("the server does not read its input: 16 MiB wait")
 )
 
 // Wait is a refusal that passes by itself within seconds.

@@ -130,7 +130,11 @@ func (ch *channel) ended(_ *link.Link, reason error) {
 		s.failures, s.crashes = 0, 0
 	}
 	s.mu.Unlock()
-	if !asked {
+	switch {
+	case asked:
+	case errors.Is(reason, upstream.ErrUnreachable):
+		s.failed(reason)
+	default:
 		s.crashed(reason)
 	}
 }
