@@ -33,10 +33,8 @@ func (h *Hub) Handler() http.Handler {
 func (h *Hub) below(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == "/healthz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-			_, _ = w.Write([]byte("ok\n"))
 		case r.URL.Path == "/healthz":
-			front.RefuseMethod(w, "GET, HEAD")
+			_, _ = w.Write([]byte("ok\n"))
 		case !strings.HasPrefix(r.URL.Path, h.set.BasePath+"/"), strings.Contains(r.URL.Path, "/.well-known/"):
 			http.NotFound(w, r)
 		default:

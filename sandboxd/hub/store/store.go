@@ -40,6 +40,10 @@ type pins struct {
 	Pending  map[string]string `json:"pending,omitempty"` // withheld
 }
 
+// maxPins bounds what is remembered of a server that invents a name with each
+// look: beyond it, new tools are withheld like changed ones.
+const maxPins = 20000
+
 // Open prepares dir, which the hub's own user must be able to write.
 func Open(dir string) (*Store, error) {
 	for _, sub := range []string{"snapshots", "pins", "stdio"} {
@@ -79,16 +83,14 @@ func (s *Store) Save(server string, snap Snapshot) error {
 // stay withheld until Accept.
 func (s *Store) Pin(server string, seen map[string]string) (changed []string, err error) {
 	err = s.change(server, func(p *pins) bool {
-		before := len(p.Accepted)
+		before := len(p.Accepted) // at most a listing more than maxPins
 		wait := maps.Clone(p.Pending)
 		for tool, hash := range seen {
-			switch p.Accepted[tool] {
-			case "":
+			if p.Accepted[tool] == "" && before < maxPins {
 				p.Accepted[tool] = hash
-				fallthrough
-			case hash:
-				delete(p.Pending, tool)
-			default:
+			}
+			delete(p.Pending, tool)
+			if p.Accepted[tool] != hash {
 				p.Pending[tool] = hash
 				changed = append(changed, tool)
 			}
@@ -100,7 +102,11 @@ func (s *Store) Pin(server string, seen map[string]string) (changed []string, er
 }
 
 // Pinned reports whether anything of this server was ever accepted.
-func (s *Store) Pinned(server string) bool { return len(s.pins(server).Accepted) > 0 }
+// Of what cannot be read it is believed.
+func (s *Store) Pinned(server string) bool {
+	_, err := os.Stat(s.file("pins", server))
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // Pending names the withheld tools of a server.
 func (s *Store) Pending(server string) []string {
