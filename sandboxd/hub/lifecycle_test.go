@@ -269,3 +269,24 @@ func TestUnreachableOverSSE(t *testing.T) {
 		}
 	}
 }
+
+// Clients that never end their sessions do not keep others out: the longest
+// idle process gives way, and its client gets another one when it comes back.
+func TestRoom(t *testing.T) {
+	b := start(t, map[string]string{"s": stdio("")}, nil)
+	var all []client
+	for range 18 {
+		all = append(all, b.dial("mcp", "s", nil))
+	}
+	for round := range 2 {
+		for n, c := range all {
+			want := fmt.Sprintf(`{"round":%d,"client":%d}`, round, n)
+			if got := c.call(fmt.Sprint(round), "tools/call", `{"name":"echo","arguments":`+want+`}`); !strings.Contains(got, want) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+	}
+	if n := strings.Count(b.log.String(), "msg=down"); n > 0 {
+		t.Errorf("%d processes ended unasked", n)
+	}
+}
