@@ -148,7 +148,11 @@ func TestRealServers(t *testing.T) {
 	if err := os.Rename(file, filepath.Join(edge.EdgeDir, "client-token")); err != nil {
 		t.Fatal(err)
 	}
-	base := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: edge.Dynamic(t)}).WebSecure + "/mcp-hub"
+	// More than the default of 120 requests a minute: an idle machine is quick.
+	yaml := strings.Replace(edge.Dynamic(t), `tools: ["*"]`, `tools: ["*"]
+              requestsPerMinute: 60000
+              maxConcurrent: 64`, 1)
+	base := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: yaml}).WebSecure + "/mcp-hub"
 	for _, kind := range []string{"stdio", "unix", "tcp", "docker"} {
 		for _, name := range []string{"everything", "filesystem", "memory"} {
 			for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
