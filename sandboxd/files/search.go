@@ -8,9 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -20,6 +22,14 @@ const (
 	maxRead     = 64 << 20  // of all files of one page
 	maxFound    = 128 << 10 // of the text of one page
 	maxShown    = 400       // of one line
+)
+
+// RE2 takes linear time, but linear in line and pattern: a short pattern such
+// as (a?){1000} costs 40 µs for each byte, and nothing can interrupt it within
+// a line.
+const (
+	maxProgram = 10_000   // instructions of a compiled pattern
+	maxMatch   = 32 << 20 // instructions times bytes of one line; the rest of a longer one is not searched
 )
 
 // Search says what to search for.
@@ -52,7 +62,10 @@ type Found struct {
 // search is one search at work.
 type search struct {
 	Search
+	ctx        context.Context
+	deadline   time.Time
 	re         *regexp.Regexp
+	longest    int // bytes of a line that are searched
 	fromLine   int // in the file From
 	read, text int // bytes so far
 	found      Found
@@ -61,27 +74,17 @@ type search struct {
 
 // Search searches the regular files of a walk, up to a page of matches.
 func (w *Workspace) Search(ctx context.Context, options Search) (Found, error) {
-	s := &search{Search: options, found: Found{Matches: []Match{}}, fromLine: 1}
-	if len(options.Pattern) > maxPattern || options.Pattern == "" {
-		return Found{}, fmt.Errorf("the pattern must have between 1 and %d bytes", maxPattern)
-	}
-	pattern := options.Pattern
-	if options.IgnoreCase {
-		pattern = "(?i:" + pattern + ")"
-	}
-	_, err := regexp.Compile(options.Pattern) // alone: its own error, and no way out of the group
-	if err == nil {
-		s.re, err = regexp.Compile(pattern)
-	}
-	if err != nil {
-		return Found{}, fmt.Errorf("the pattern is not a regular expression in RE2 syntax (which has no backreferences and no look-around): %w", err)
+	s := &search{Search: options, ctx: ctx, deadline: time.Now().Add(maxWalk), found: Found{Matches: []Match{}}, fromLine: 1}
+	if err := s.compile(); err != nil {
+		return Found{}, err
 	}
 	if options.Cursor != "" {
-		line, name, ok := strings.Cut(options.Cursor, ":")
-		if s.fromLine, err = strconv.Atoi(line); err != nil || !ok || name == "" {
+		line, name, _ := strings.Cut(options.Cursor, ":")
+		number, err := strconv.Atoi(line)
+		if err != nil || name == "" {
 			return Found{}, errors.New("the cursor is not one that search_files gave out")
 		}
-		s.From = name
+		s.fromLine, s.From = number, name
 	}
 	next, _, err := w.walk(ctx, s.Walk, func(name string, d fs.DirEntry) error {
 		if !d.Type().IsRegular() {
@@ -99,6 +102,28 @@ func (w *Workspace) Search(ctx context.Context, options Search) (Found, error) {
 	return s.found, err
 }
 
+// compile reads the pattern.
+func (s *search) compile() error {
+	if len(s.Pattern) > maxPattern || s.Pattern == "" {
+		return fmt.Errorf("the pattern must have between 1 and %d bytes", maxPattern)
+	}
+	flags := syntax.Perl
+	if s.IgnoreCase {
+		flags |= syntax.FoldCase
+	}
+	tree, err := syntax.Parse(s.Pattern, flags)
+	if err != nil {
+		return fmt.Errorf("the pattern is not a regular expression in RE2 syntax (which has no backreferences and no look-around): %w", err)
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return errors.New("the pattern is too large once it is compiled: use smaller repeat counts")
+	}
+	s.longest = maxMatch / len(program.Inst)
+	s.re, err = regexp.Compile(tree.String())
+	return err
+}
+
 // file searches one file.
 func (s *search) file(w *Workspace, name string) error {
 	text, ok := w.searchable(name)
@@ -111,8 +136,11 @@ func (s *search) file(w *Workspace, name string) error {
 	for at, number := 0, 1; at < len(text); number++ {
 		end := lineEnd(text, at)
 		line := bytes.TrimRight(text[at:end], "\r\n")
-		match := s.re.FindIndex(line)
-		if match != nil && (name != s.From || number >= s.fromLine) {
+		if name == s.From && number < s.fromLine {
+			at = end
+			continue
+		}
+		if match := s.re.FindIndex(line[:min(len(line), s.longest)]); match != nil {
 			if len(s.found.Matches) == s.Limit || s.text > maxFound {
 				s.line = number
 				return errStop
@@ -123,6 +151,13 @@ func (s *search) file(w *Workspace, name string) error {
 			s.found.Matches = append(s.found.Matches, m)
 		}
 		at = end
+		switch {
+		case s.ctx.Err() != nil:
+			return s.ctx.Err()
+		case at < len(text) && time.Now().After(s.deadline):
+			s.line = number + 1
+			return errStop
+		}
 	}
 	return nil
 }

@@ -100,6 +100,11 @@ func (k *walker) dir(dir string, rules []rule, depth int) error {
 		if order < 0 && !strings.HasPrefix(k.From, name+"/") {
 			continue
 		}
+		if order >= 0 {
+			if err := k.due(name); err != nil {
+				return err
+			}
+		}
 		if !k.Ignored && (d.Name() == ".git" || ignored(rules, name, d.IsDir())) {
 			continue
 		}
@@ -117,17 +122,24 @@ func (k *walker) dir(dir string, rules []rule, depth int) error {
 	return nil
 }
 
-// see visits one entry, if it is meant, or ends the walk here.
-func (k *walker) see(name string, d fs.DirEntry) (err error) {
+// due ends the walk before name when nobody waits for it any more, or when it
+// has taken its time: ignore files can make entries slow to pass over.
+func (k *walker) due(name string) error {
 	switch {
 	case k.ctx.Err() != nil:
 		return k.ctx.Err()
 	case k.begun.IsZero():
-		k.begun = time.Now() // so every page sees at least one entry
+		k.begun = time.Now() // so every page passes at least one entry
 	case time.Since(k.begun) > maxWalk:
-		err = errStop
+		k.next = name
+		return errStop
 	}
-	if err == nil && k.Glob.Match(name) {
+	return nil
+}
+
+// see visits one entry, if it is meant, or ends the walk here.
+func (k *walker) see(name string, d fs.DirEntry) (err error) {
+	if k.Glob.Match(name) {
 		err = k.visit(name, d)
 	}
 	if err != nil {
