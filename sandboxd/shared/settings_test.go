@@ -147,6 +147,9 @@ func TestOutside(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(workspace, "real"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(other, filepath.Join(workspace, "out")); err != nil {
+		t.Fatal(err)
+	}
 	granted := func(path string) (string, bool) {
 		return workspace, path == workspace || strings.HasPrefix(path, workspace+"/")
 	}
@@ -156,6 +159,9 @@ func TestOutside(t *testing.T) {
 		filepath.Join(dir, "link", "real"):     true,
 		filepath.Join(other, "token"):          true, // a link into it
 		filepath.Join(workspace, "..", "work"): true,
+		filepath.Join(workspace, "out"):        true, // a command could turn the link
+		filepath.Join(workspace, "out/audit"):  true,
+		filepath.Join(dir, "link", "out/x"):    true,
 		filepath.Join(other, "audit"):          false,
 		filepath.Join(dir, "audit"):            false,
 		filepath.Join(dir, "none", "audit"):    true, // nobody can say where that is
