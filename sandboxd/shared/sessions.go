@@ -12,6 +12,10 @@ const (
 	// sessionYield is how long a session must have been idle to give way to a
 	// new one when the table is full: many clients never end their sessions.
 	sessionYield = 5 * time.Minute
+	// ownYield is the same for a new session of the same principal, and for
+	// anybody's where one principal holds more than half of the table: a client
+	// that opens a session for each call must not shut everybody out.
+	ownYield = 30 * time.Second
 )
 
 // The reasons for which a request gets no session.
@@ -54,7 +58,7 @@ func NewSessions(max int) *Sessions {
 func (t *Sessions) Reserve(principal string) (*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.all) >= t.max && !t.evict() {
+	if len(t.all) >= t.max && !t.evict(principal) {
 		return nil, ErrSessionsFull
 	}
 	s := &Session{table: t, principal: principal, open: 1, last: time.Now()}
@@ -148,15 +152,24 @@ func (t *Sessions) EndAll() {
 	}
 }
 
-// evict ends the session that has been idle longest, if that is long enough.
-func (t *Sessions) evict() bool {
+// evict ends the session that has been idle longest among those that must give
+// way to one of principal.
+func (t *Sessions) evict(principal string) bool {
+	held := map[string]int{}
+	for s := range t.all {
+		held[s.principal]++
+	}
 	var oldest *Session
 	for s := range t.all {
-		if s.open == 0 && (oldest == nil || s.last.Before(oldest.last)) {
+		wait := sessionYield
+		if s.principal == principal || held[s.principal] > t.max/2 {
+			wait = ownYield
+		}
+		if s.open == 0 && time.Since(s.last) >= wait && (oldest == nil || s.last.Before(oldest.last)) {
 			oldest = s
 		}
 	}
-	if oldest == nil || time.Since(oldest.last) < sessionYield {
+	if oldest == nil {
 		return false
 	}
 	oldest.drop()

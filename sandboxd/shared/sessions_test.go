@@ -1,6 +1,8 @@
 package shared_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +71,28 @@ func TestFullTable(t *testing.T) {
 		s.Leave() // it never got an ID
 		if table.Len() != 1 {
 			t.Errorf("%d sessions, want 1", table.Len())
+		}
+	})
+}
+
+// A client that opens a session for each call and ends none shuts nobody out:
+// neither itself nor others.
+func TestOneSessionForEachCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, ended := shared.NewSessions(20), []string(nil)
+		session(t, table, "bob", "bob", &ended)
+		for i := range 40 {
+			session(t, table, "alice", fmt.Sprint(i), &ended)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+		if err := enter(table, "bob", "bob"); err != nil {
+			t.Errorf("bob's session: %v", err)
+		}
+		session(t, table, "carol", "carol", &ended)
+		synctest.Wait()
+		if slices.Contains(ended, "bob") || !slices.Contains(ended, "0") {
+			t.Errorf("ended: %v", ended)
 		}
 	})
 }
