@@ -98,7 +98,7 @@ func TestMainServesAndEnds(t *testing.T) {
 		t.Errorf("OPTIONS *: %q", got)
 	}
 	c, _ := connect(t, s, "2025-11-25", as("token:poke", "*"))
-	if r, err := call(t, c, "run_command", map[string]any{"command": "echo hello > greeting && cat greeting"}); err != nil || !strings.Contains(text(r), "hello") {
+	if r, err := call(t, c, "run_command", map[string]any{"command": "echo hello > greeting && cat greeting && mkdir -p $TMPDIR/mod/x && chmod 500 $TMPDIR/mod"}); err != nil || !strings.Contains(text(r), "hello") {
 		t.Errorf("run_command: %v %v\n%s", r, err, log)
 	}
 	if data, err := os.ReadFile(filepath.Join(workspace, "greeting")); err != nil || string(data) != "hello\n" {

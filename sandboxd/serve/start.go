@@ -115,11 +115,10 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 		return nil, fmt.Errorf("MCP_WORKSPACE: %w", err)
 	}
 	b.onClose(root.Close)
-	private, err := os.MkdirTemp("", "sallyport-")
+	private, err := b.privateDir()
 	if err != nil {
-		return nil, fmt.Errorf("the private directory of commands: %w", err)
+		return nil, fmt.Errorf("the private directory of commands (TMPDIR): %w", err)
 	}
-	b.onClose(func() error { return os.RemoveAll(private) })
 	j, err := jail.New(set.jail(b.Workspace.Path, private))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)

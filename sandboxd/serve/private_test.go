@@ -1,0 +1,50 @@
+package serve_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/serve"
+)
+
+// A start removes the private directories of servers that were killed, also
+// with what their owner may not change, and no others.
+func TestSweepOfPrivateDirectories(t *testing.T) {
+	temp, past := t.TempDir(), time.Now().Add(-time.Hour)
+	for _, name := range []string{"sallyport-private-dead", "sallyport-private-alive", "sallyport-private-new", "sallyport-other"} {
+		fixed := filepath.Join(temp, name, "go", "mod")
+		err := errors.Join(os.MkdirAll(fixed, 0o755), os.WriteFile(filepath.Join(fixed, "file"), nil, 0o444), os.Chmod(fixed, 0o555))
+		if name != "sallyport-private-new" {
+			err = errors.Join(err, os.Chtimes(filepath.Join(temp, name), past, past))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(fixed, 0o755) })
+	}
+	elsewhere := t.TempDir()
+	if err := os.Symlink(elsewhere, filepath.Join(temp, "sallyport-private-link")); err != nil {
+		t.Fatal(err)
+	}
+	alive, err := os.Open(filepath.Join(temp, "sallyport-private-alive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	if err := syscall.Flock(int(alive.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	serve.SweepPrivate(temp)
+	for name, stays := range map[string]bool{
+		"sallyport-private-dead": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-new/go/mod/file": true,
+		"sallyport-other/go/mod/file": true, "sallyport-private-link": true,
+	} {
+		if _, err := os.Lstat(filepath.Join(temp, name)); (err == nil) != stays {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
