@@ -47,7 +47,10 @@ func main() {
 		end = append(end, unix.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), end...)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(unix.SIGHUP) // of a closed terminal the shell and the kernel send one each
+		stop()                     // a second one of the others ends the program at once
+	})
 	os.Exit(run(ctx, os.Args[1:]))
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -130,6 +131,18 @@ func TestDoors(t *testing.T) {
 		}
 	}
 	s.interrupt(t)
+}
+
+// A terminal that is closed is an end like Ctrl-C, though the shell and the
+// kernel may both say so.
+func TestClosedTerminalEndsIt(t *testing.T) {
+	hangups := make(chan os.Signal, 1) // under nohup the child would inherit that SIGHUP is ignored
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	s := start(t, folder(t, os.Geteuid()), os.Geteuid())
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	time.Sleep(20 * time.Millisecond) // so that the second is not merged with the first
+	s.end(t, syscall.SIGHUP)
 }
 
 func TestTokenIsMadeOnceAndPrivate(t *testing.T) {

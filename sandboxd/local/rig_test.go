@@ -121,14 +121,20 @@ func start(t *testing.T, dir string, uid int, args ...string) *server {
 // interrupt presses Ctrl-C and waits for the end.
 func (s *server) interrupt(t *testing.T) {
 	t.Helper()
-	s.cmd.Process.Signal(os.Interrupt)
+	s.end(t, os.Interrupt)
+}
+
+// end sends a signal that ends the server in good order, and waits.
+func (s *server) end(t *testing.T, signal os.Signal) {
+	t.Helper()
+	s.cmd.Process.Signal(signal)
 	select {
 	case <-s.ended:
 	case <-time.After(deadline):
 		t.Fatal("it does not end")
 	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d after Ctrl-C", code)
+		t.Errorf("exit code %d after %v", code, signal)
 	}
 }
 
