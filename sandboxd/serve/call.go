@@ -16,6 +16,11 @@ import (
 // errStopping is why a call ends when the server does.
 var errStopping = errors.New("the server is shutting down")
 
+// maxHeld is how many bytes all calls under way may have as JSON. Decoded they
+// take some times as much, for as long as they run; and over HTTP+SSE, where a
+// message is accepted before its call ends, no limit on requests holds them.
+const maxHeld = 64 << 20
+
 // calling lets a tools/call through to its tool if the sender was granted it,
 // ends it when nobody waits for it any more, and records what came of it.
 func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
@@ -65,6 +70,10 @@ func (s *Server) decide(m *message, name string) (mcp.Result, error) {
 func (s *Server) run(ctx context.Context, m *message, tool func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	s.running.Add(1)
 	defer s.running.Add(-1)
+	defer s.held.Add(-m.size)
+	if s.held.Add(m.size) > s.maxHeld {
+		return failure("this call was not run: the calls under way are too large together; wait until some have ended, or send less at once"), nil
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.gone, func() { cancel(context.Cause(m.gone)) })()

@@ -2,3 +2,6 @@ package serve
 
 // SweepPrivate removes what killed servers left in a directory.
 var SweepPrivate = sweepPrivate
+
+// HoldAtMost sets how many bytes the calls under way may have.
+func (s *Server) HoldAtMost(n int64) { s.maxHeld = n }

@@ -16,6 +16,7 @@ import (
 type message struct {
 	identity shared.Identity // of the request that carried the message
 	session  string          // "" until one is open
+	size     int64           // of the message, in bytes
 	// stateless says that the message is of the protocol without sessions.
 	stateless bool
 	// gone ends when nobody can receive the answer any more.

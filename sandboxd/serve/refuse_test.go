@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
@@ -163,4 +165,32 @@ func TestEdgeHeaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Calls that wait for something hold their messages, so their size together is
+// bounded, over HTTP+SSE too, where the edge cannot count them.
+func TestLargeCallsUnderWay(t *testing.T) {
+	eachTransport(t, func(t *testing.T, transport string) {
+		s := start(t, nil)
+		s.HoldAtMost(1 << 20)
+		session, cut := connect(t, s, transport, as("token:poke", "*"))
+		large := func(session *mcp.ClientSession, tool string) (*mcp.CallToolResult, error) {
+			return session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{}, Meta: mcp.Meta{"pad": strings.Repeat("x", 600<<10)}})
+		}
+		go large(session, "run_command")
+		receive(t, "the first call runs", s.started)
+		if r, err := large(session, "run_command"); err != nil || !r.IsError || !strings.Contains(text(r), "too large together") {
+			t.Errorf("a second large call: %v %v", r, err)
+		}
+		if r, err := call(t, session, "read_file", map[string]any{"text": "small"}); err != nil || r.IsError {
+			t.Errorf("a small call: %v %v", r, err)
+		}
+		cut()
+		receive(t, "the first call ends", s.ended)
+		again, _ := connect(t, s, transport, as("token:poke", "*"))
+		eventually(t, "a large call runs afterwards", func() bool {
+			r, err := large(again, "read_file")
+			return err == nil && !r.IsError
+		})
+	})
 }

@@ -33,6 +33,8 @@ type Server struct {
 	sessions *shared.Sessions
 	sse      sync.Map     // session ID to *sseTransport
 	running  atomic.Int64 // calls of tools
+	held     atomic.Int64 // bytes of these calls
+	maxHeld  int64
 	requests atomic.Int64 // HTTP requests since the start
 
 	stopping context.Context // ends first: calls end with a result that says so
@@ -47,7 +49,7 @@ func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Serv
 	if set.Tools == nil {
 		set.Tools = tool.Default
 	}
-	s := &Server{set: set, log: log, audit: audit, sessions: shared.NewSessions(set.MaxSessions)}
+	s := &Server{set: set, log: log, audit: audit, sessions: shared.NewSessions(set.MaxSessions), maxHeld: maxHeld}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(

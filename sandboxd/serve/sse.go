@@ -116,7 +116,7 @@ func (t *sseTransport) post(w http.ResponseWriter, r *http.Request, identity sha
 		return
 	}
 	if req, ok := msg.(*jsonrpc.Request); ok {
-		m := &message{identity: identity, session: t.id, gone: t.gone, stream: t.stream}
+		m := &message{identity: identity, session: t.id, size: int64(len(body)), gone: t.gone, stream: t.stream}
 		req.Extra = &mcp.RequestExtra{TokenInfo: m.tokenInfo(), Header: r.Header}
 	}
 	select {

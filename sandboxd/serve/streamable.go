@@ -40,7 +40,7 @@ func (s *Server) streamable() http.Handler {
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		identity, _ := shared.IdentityFrom(r.Context())
-		m := &message{identity: identity, gone: r.Context(), stream: shared.StreamFrom(r.Context())}
+		m := &message{identity: identity, size: r.ContentLength, gone: r.Context(), stream: shared.StreamFrom(r.Context())}
 		if r.Header.Get(versionHeader) >= modern {
 			s.serveStateless(w, r, m, stateless)
 			return

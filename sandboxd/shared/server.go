@@ -93,7 +93,8 @@ func Bodies(next http.Handler) http.Handler {
 			refuseBody(w, err)
 			return
 		}
-		r.Body = body
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.ContentLength = int64(len(body)) // also of a chunked one
 		next.ServeHTTP(w, r)
 	})
 }
@@ -113,7 +114,6 @@ func refuseBody(w http.ResponseWriter, err error) {
 	}
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-	return io.NopCloser(bytes.NewReader(data)), err
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 }
