@@ -5,8 +5,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/capture"
@@ -115,6 +117,9 @@ func (r *Runner) start(ctx context.Context, line, workdir string, most time.Dura
 		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
 	})
 	<-r.starting
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil, errors.New("the command could not be started: no more processes may run at the moment; try again when other commands have ended")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the command could not be started: %w", err)
 	}

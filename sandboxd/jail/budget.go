@@ -85,6 +85,9 @@ func trial() error {
 	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
 		return err
 	}
+	if err := forkOnce(); err != nil { // a container that is full would look like an account with millions
+		return fmt.Errorf("no process can be started: %w", err)
+	}
 	low, high := uint64(0), min(own.Max, 1<<22)
 	for low+1 < high { // fork fails at low, works at high
 		mid := (low + high) / 2
