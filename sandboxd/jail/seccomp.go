@@ -57,6 +57,7 @@ func (c Config) calls() []rule {
 	names := always
 	if !c.InContainer {
 		names += " " + shared
+		rs = append(rs, rule{kind: "call", name: "socketpair", arg: 1, op: "&", vals: []uint32{datagrams}})
 	}
 	for _, name := range strings.Fields(names) {
 		if _, ok := number(name, runtime.GOARCH); ok {
@@ -65,9 +66,6 @@ func (c Config) calls() []rule {
 	}
 	for _, name := range strings.Fields(others) {
 		rs = append(rs, rule{kind: "call", name: name, op: "not in", vals: []uint32{0}})
-	}
-	if !c.InContainer {
-		rs = append(rs, rule{kind: "call", name: "socketpair", arg: 1, op: "&", vals: []uint32{datagrams}})
 	}
 	return append(rs,
 		rule{kind: "call", name: "clone", op: "&", vals: []uint32{newNamespaces}},
