@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -25,7 +26,8 @@ func (w Workspace) reachable() (Workspace, error) {
 		return w, nil
 	}
 	if os.Getenv(boundVariable) == w.Path && sameFile(w.Path, boundPath) {
-		w.Notices = append(w.Notices, fmt.Sprintf("uid %d cannot enter %s by name: commands see it as %s", w.UID, w.Path, boundPath))
+		// What was to be said before the exec comes first: the log begins here.
+		w.Notices = append(strings.Split(os.Getenv(boundVariable+"_NOTICES"), "\n"), fmt.Sprintf("uid %d cannot enter %s by name: commands see it as %s", w.UID, w.Path, boundPath))
 		w.Path = boundPath
 		return w, nil
 	}
@@ -81,18 +83,17 @@ func (w Workspace) bind() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mount private: %w", err)
 	}
-	if err := os.MkdirAll(boundPath, 0o755); err != nil {
-		return err
-	}
+	err := os.MkdirAll(boundPath, 0o755)
 	for _, dir := range []string{filepath.Dir(boundPath), boundPath} { // whatever the umask
-		if err := os.Chmod(dir, 0o755); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.Chmod(dir, 0o755))
+	}
+	if err != nil {
+		return err
 	}
 	if err := unix.Mount(w.Path, boundPath, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), boundVariable+"="+w.Path))
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), boundVariable+"="+w.Path, boundVariable+"_NOTICES="+strings.Join(w.Notices, "\n")))
 }
 
 func sameFile(a, b string) bool {

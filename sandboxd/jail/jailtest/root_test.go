@@ -163,8 +163,10 @@ func TestWorkspaceThatOnlyRootCanEnter(t *testing.T) {
 	if a.Error != "" || a.Workspace.Path != bound || fmt.Sprint(a.Outputs) != fmt.Sprint(want) {
 		t.Errorf("%+v", a)
 	}
-	if !strings.Contains(strings.Join(a.Workspace.Notices, "\n"), bound) {
-		t.Errorf("it is not said: %q", a.Workspace.Notices)
+	for _, said := range []string{bound, "belonged to root"} {
+		if !strings.Contains(strings.Join(a.Workspace.Notices, "\n"), said) {
+			t.Errorf("%s: it is not said: %q", said, a.Workspace.Notices)
+		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	if strings.Contains(string(mounts), bound) {
