@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -160,5 +161,20 @@ func TestLogsNeverReachAnother(t *testing.T) {
 	c.call("1", "tools/call", `{"name":"log","arguments":{"secret":"mine"}}`)
 	if got := c.next(); !strings.Contains(got, `{"secret":"mine"}`) {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Progress that nobody asked for has no token to be given back, and is no
+// reason to send a client what is not JSON.
+func TestUnaskedProgressIsDropped(t *testing.T) {
+	_, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	c := b.dial("mcp", "s", nil).(*session)
+	c.call("1", "tools/list", `{}`)
+	resp := b.do("POST", c.path, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"progress","arguments":{}}}`, c.header.Clone())
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if !strings.Contains(string(body), "unasked") || strings.Contains(string(body), "notifications/progress") {
+		t.Errorf("got %s", body)
 	}
 }

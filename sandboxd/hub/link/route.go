@@ -111,7 +111,7 @@ func (l *Link) respond(m *rpc.Message) {
 
 // toCall delivers a notification that names its call at a span.
 func (l *Link) toCall(m *rpc.Message, at rpc.Span, original func(*Call) []byte) {
-	if c, sink := l.call(m.Bytes(at)); c != nil {
+	if c, sink := l.call(m.Bytes(at)); c != nil && len(original(c)) > 0 { // which nobody asked for otherwise
 		sink.Deliver(rpc.Splice(m.Raw, rpc.Edit{At: at, New: original(c)}), false)
 	}
 }
