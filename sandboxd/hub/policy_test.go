@@ -193,6 +193,47 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	}
 }
 
+// A listing that two readers take for different ones gets past no pin: the hub
+// would compare one reading, and a client act on the other.
+func TestAmbiguousDefinitionIsWithheld(t *testing.T) {
+	for _, mode := range []string{"two names", "two lists"} {
+		l, entry := listen(t, "unix")
+		b := start(t, map[string]string{"s": entry}, nil)
+		if got := names(t, b.dial("mcp", "s", nil).call("1", "tools/list", `{}`)); !slices.Contains(got, "echo") {
+			t.Fatalf("before: %v", got)
+		}
+		l.mu.Lock()
+		l.mode = mode
+		l.mu.Unlock()
+		b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
+		eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
+		for _, transport := range allTransports {
+			c := b.dial(transport, "s", nil)
+			if got := c.call("1", "tools/list", `{}`); strings.Contains(got, ".ssh") {
+				t.Errorf("%s, %s: the changed definition is listed: %s", mode, transport, got)
+			}
+			if got := c.call("2", "tools/call", `{"name":"echo","arguments":{"x":1}}`); mode == "two names" && strings.Contains(got, `{"x":1}`) {
+				t.Errorf("%s, %s: the changed tool was called: %s", mode, transport, got)
+			}
+		}
+	}
+}
+
+// A version that no client speaks must not take a place in the snapshot: the
+// next client would have to wake the server.
+func TestInventedVersionsDoNotFillTheSnapshot(t *testing.T) {
+	_, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	for _, version := range []string{"a", "b", "c", "d", "2025-06-18"} {
+		resp := b.do("POST", "/servers/s/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{}}}`, nil)
+		resp.Body.Close()
+	}
+	snapshot, err := os.ReadFile(b.state + "/snapshots/s.json")
+	if err != nil || !strings.Contains(string(snapshot), `"2025-06-18":`) || strings.Contains(string(snapshot), `"a":`) {
+		t.Errorf("%v: %s", err, snapshot)
+	}
+}
+
 // The aggregate shows and calls what the token may, and nothing else.
 func TestAggregate(t *testing.T) {
 	_, one := listen(t, "unix")

@@ -205,6 +205,13 @@ func (m *Message) Members(s Span) []Member {
 	return list
 }
 
+// Strict says what in the object at s could be read in two ways: a key that is
+// there twice, or one of exact in another case.
+func (m *Message) Strict(s Span, exact ...string) error {
+	_, err := members(m.Raw, s, exact)
+	return err
+}
+
 // Elements are the ranges of the values in the array at s.
 func (m *Message) Elements(s Span) []Span {
 	if !s.Present() || m.Raw[s.Start] != '[' {

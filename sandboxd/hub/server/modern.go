@@ -87,13 +87,9 @@ func describe(raw []byte) (name string, list []binding) {
 		Header     string                     `json:"x-mcp-header"`
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	var definition struct {
-		Name   string          `json:"name"`
-		Schema json.RawMessage `json:"inputSchema"`
-	}
-	if json.Unmarshal(raw, &definition) != nil {
-		return "", nil
-	}
+	definition := map[string]json.RawMessage{} // a struct would take "Name" for the name, too
+	_ = json.Unmarshal(raw, &definition)
+	_ = json.Unmarshal(definition["name"], &name)
 	var walk func(schema json.RawMessage, path []string)
 	walk = func(schema json.RawMessage, path []string) {
 		var p property
@@ -107,8 +103,8 @@ func describe(raw []byte) (name string, list []binding) {
 			walk(sub, append(path, key))
 		}
 	}
-	walk(definition.Schema, nil)
-	return definition.Name, list
+	walk(definition["inputSchema"], nil)
+	return name, list
 }
 
 // check compares Mcp-Param-* headers with the arguments.

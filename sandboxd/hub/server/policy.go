@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -89,16 +90,17 @@ func (s *Server) newCall(req Request) *link.Call {
 // filter takes out of a tools/list answer what its reader may not call and what
 // is withheld. An answer that loses nothing keeps every byte.
 func (s *Server) filter(req Request, m *rpc.Message) []byte {
-	at := m.Find(m.Result(), "tools")
+	at, err := m.Find(m.Result(), "tools"), m.Strict(m.Result(), "tools")
 	var all, kept [][]byte
 	hashes := map[string]string{}
 	for _, e := range m.Elements(at) {
-		all = append(all, m.Bytes(e))
-		hashes[m.Text(m.Find(e, "name"))] = store.Fingerprint(m.Bytes(e))
+		all, err = append(all, m.Bytes(e)), errors.Join(err, m.Strict(e, "name", "inputSchema"))
+		name, _ := describe(m.Bytes(e))
+		hashes[name] = store.Fingerprint(m.Bytes(e))
 	}
-	changed, err := s.cfg.Store.Pin(s.cfg.Name, hashes)
-	if err != nil {
-		return rpc.Fault(m.ID(), rpc.InternalError, "the accepted tool definitions cannot be read: %v", err)
+	changed, unread := s.cfg.Store.Pin(s.cfg.Name, hashes)
+	if err = errors.Join(err, unread); err != nil {
+		return rpc.Fault(m.ID(), rpc.InternalError, "the tools cannot be compared with the accepted ones: %v", err)
 	}
 	for _, raw := range all {
 		name, _ := describe(raw)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
@@ -237,8 +238,8 @@ func (s *Server) learn(hello, reply *rpc.Message) {
 	version := hello.Text(hello.Param("protocolVersion"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, said := s.snap.Init[version], reply.Bytes(reply.Result())
-	if !bytes.Equal(known, said) && (known != nil || len(s.snap.Init) < len(versions)) {
+	said := reply.Bytes(reply.Result())
+	if !bytes.Equal(s.snap.Init[version], said) && slices.Contains(versions, version) {
 		s.snap.Init[version] = said
 		s.save()
 	}
