@@ -21,7 +21,7 @@ var proven = []struct{ command, by string }{
 	{"bin/sandboxd doctor https://", "e2e/doctor TestComposeStack"},
 	{"bin/sandboxd doctor", "e2e/doctor TestNewcomer"},
 	{"bin/sandboxd attack", "e2e/sandbox TestAttackCommand"},
-	{"sandboxd plan", "sandboxd/plan TestGolden"},
+	{"bin/sandboxd plan", "sandboxd/plan TestGolden"},
 	{"sandboxd token new", "sandboxd/token TestNewSavesAndDoesNotPrint"},
 	{"docker compose up -d --build sandboxd", "e2e/docker TestMakeUp"},
 	{"docker compose --profile tailscale", "outside: a tailnet; its configuration is read by e2e/doctor TestServeConfig"},

@@ -24,13 +24,18 @@ show() {
 	say "Try it:  curl -k -H \"Authorization: Bearer \$(cat .sallyport/edge/client-token)\" https://$address/mcp-sandbox/sse"
 }
 
-# The workspace and who owns it. A folder of root's is given to 64321 (itself, not
-# what is in it): nothing in this stack runs as root.
-choose_owner() {
+find_workspace() {
 	workspace=${WORKSPACE:-workspace}
 	case $workspace in
 	"~/"*) workspace=$HOME/${workspace#"~/"} ;; # a shell that did not expand it after make's =
 	esac
+	[ ! -d "$workspace" ] || workspace=$(cd -- "$workspace" && pwd -P)
+}
+
+# The workspace and who owns it. A folder of root's is given to 64321 (itself, not
+# what is in it): nothing in this stack runs as root.
+choose_owner() {
+	find_workspace
 	mkdir -p -- "$workspace" || die "cannot make the workspace $workspace"
 	workspace=$(cd -- "$workspace" && pwd -P)
 	case $workspace in
@@ -49,6 +54,16 @@ choose_owner() {
 	if [ "$(id -u)" != 0 ] && [ "$(id -u)" != "$uid" ]; then
 		die "$workspace belongs to user $uid and you are user $(id -u): run this as its owner or as root"
 	fi
+}
+
+# settled refuses a wish that .env contradicts: another folder than the one that
+# was asked for must not be served without a word.
+settled() {
+	[ "${WORKSPACE:-workspace}" != workspace ] || return 0
+	find_workspace
+	was=$(setting SALLYPORT_WORKSPACE '')
+	[ "$workspace" = "$was" ] ||
+		die ".env says that $was is served, not $workspace: remove .env for a new one (the tokens stay), or leave WORKSPACE out"
 }
 
 write_env() {
@@ -101,6 +116,7 @@ if [ "${1:-}" = -show ]; then
 	exit
 fi
 if [ -e .env ]; then
+	settled
 	uid=$(setting SALLYPORT_UID '') gid=$(setting SALLYPORT_GID '')
 	case $uid:$gid in
 	0:* | *:0) die ".env says SALLYPORT_UID=$uid, SALLYPORT_GID=$gid: root is refused. Put the workspace's owner there" ;;

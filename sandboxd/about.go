@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
@@ -52,11 +53,14 @@ func revision() string {
 }
 
 func help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] != "help" {
+	if len(args) > 0 {
 		for _, c := range commands {
 			if c.name == args[0] {
 				return c.main(ctx, []string{"-h"}, stdout, stderr)
 			}
+		}
+		if !slices.ContainsFunc(about(), func(c command) bool { return c.name == args[0] }) && args[0] != "-h" {
+			return unknown(args[0])
 		}
 	}
 	usage(stdout)

@@ -45,8 +45,10 @@ func TestVersion(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	if code := run(t.Context(), []string{"frobnicate"}); code != 2 {
-		t.Errorf("exit code %d", code)
+	for _, args := range [][]string{{"frobnicate"}, {"help", "frobnicate"}} {
+		if code := run(t.Context(), args); code != 2 {
+			t.Errorf("%q: exit code %d", args, code)
+		}
 	}
 }
 

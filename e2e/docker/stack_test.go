@@ -44,11 +44,23 @@ func TestMakeUp(t *testing.T) {
 			if c.Read(".env")+c.Read(".sallyport/sandbox-token") != before || c.Read(".sallyport/edge/client-token") != token {
 				t.Error("a second make up wrote over .env or a token")
 			}
+			otherWorkspace(t, c)
 			if user.uid == 0 {
 				dockerRunEquals(t, d, c)
 			}
 		})
 	}
+}
+
+// otherWorkspace asks for another folder than .env says: refused, and the same
+// folder by name is not.
+func otherWorkspace(t *testing.T, c *rig.Checkout) {
+	t.Helper()
+	out, err := c.Command("make", "env", "WORKSPACE="+t.TempDir()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "remove .env") {
+		t.Errorf("another workspace than in .env: %v\n%s", err, out)
+	}
+	c.Make("env", "WORKSPACE="+filepath.Join(c.Dir, "workspace"))
 }
 
 // clientChecks is the list of the chain's tests, through HTTPS on the stack's

@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -36,6 +37,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func ask(ctx context.Context, addr string) error {
+	if addr == "" {
+		return errors.New("MCP_ADDR is not set: it names the server, as in MCP_ADDR=127.0.0.1:18080 sandboxd health")
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("MCP_ADDR: %w", err)

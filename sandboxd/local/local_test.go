@@ -203,6 +203,7 @@ func TestClearErrors(t *testing.T) {
 	defer taken.Close()
 	for name, c := range map[string]struct {
 		prepare func(dir string)
+		env     string
 		args    []string
 		code    int
 		want    string
@@ -213,20 +214,21 @@ func TestClearErrors(t *testing.T) {
 		"workspace a file":    {prepare: func(d string) { os.WriteFile(d+"/f", nil, 0o644) }, args: []string{"-workspace", "f"}, code: 2, want: "not a directory"},
 		"token in workspace":  {args: []string{"-workspace", "."}, code: 1, want: "lies at or beneath"},
 		"not loopback":        {args: []string{"-addr", "0.0.0.0:0"}, code: 2, want: "loopback"},
-		"bad setting":         {args: []string{"-token-file", "x/t"}, prepare: func(string) { os.Setenv("MCP_TOOLS", "nonsense") }, code: 2, want: "nonsense"},
+		"bad setting":         {args: []string{"-token-file", "x/t"}, env: "MCP_TOOLS=nonsense", code: 2, want: "nonsense"},
+		"misspelt setting":    {args: []string{"-addr", taken.Addr().String()}, env: "MCP_TOLS=all", code: 1, want: `misspelt?","variable":"MCP_TOLS"`},
 		"token file readable": {prepare: loosen, code: 1, want: "0644"},
+		"unknown flag":        {args: []string{"-workspce", "x"}, code: 2, want: "see sandboxd local -h"},
+		"token too short":     {prepare: shorten, code: 1, want: "the next start makes a new one"},
 		"argument":            {args: []string{"extra"}, code: 2, want: "flags only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, os.Geteuid())
-			t.Setenv("MCP_TOOLS", "")
-			os.Unsetenv("MCP_TOOLS")
 			if c.prepare != nil {
 				c.prepare(dir)
 			}
 			cmd := command(dir, os.Geteuid(), c.args...)
-			if v, set := os.LookupEnv("MCP_TOOLS"); set {
-				cmd.Env = append(cmd.Env, "MCP_TOOLS="+v)
+			if c.env != "" {
+				cmd.Env = append(cmd.Env, c.env)
 			}
 			out, err := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
@@ -241,4 +243,10 @@ func loosen(dir string) {
 	os.MkdirAll(dir+"/.sallyport/edge", 0o700)
 	os.WriteFile(dir+"/.sallyport/edge/client-token", []byte(strings.Repeat("a", 40)), 0o644)
 	os.Chmod(dir+"/.sallyport/edge/client-token", 0o644)
+}
+
+// shorten leaves a token file with next to nothing in it.
+func shorten(dir string) {
+	os.MkdirAll(dir+"/.sallyport/edge", 0o700)
+	os.WriteFile(dir+"/.sallyport/edge/client-token", []byte("\n"), 0o600)
 }

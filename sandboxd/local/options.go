@@ -55,7 +55,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.addr, "addr", defaultAddr, "")
 	f.StringVar(&o.tokenFile, "token-file", defaultToken, "")
 	if err := f.Parse(args); err != nil {
-		return o, err
+		return o, fmt.Errorf("%w; see sandboxd local -h", err)
 	}
 	if f.NArg() > 0 {
 		return o, errors.New("it takes flags only; see sandboxd local -h")
@@ -120,10 +120,10 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 		return "", fmt.Errorf("the token file %s can be opened by others (mode %04o): remove it, and the next start makes a new one", o.tokenFile, info.Mode().Perm())
 	}
 	secret, err := shared.ReadToken(o.tokenFile)
-	if errors.Is(err, fs.ErrPermission) {
-		return "", fmt.Errorf("%w: it was made by another user, perhaps by root: chown it, or name another with -token-file", err)
+	if err != nil {
+		return "", fmt.Errorf("%w. Remove the file, and the next start makes a new one; if another user made it, perhaps root, chown it or name another with -token-file", err)
 	}
-	return secret, err
+	return secret, nil
 }
 
 // outOfReach refuses a token file that the commands could read.

@@ -169,7 +169,7 @@ func (o options) rendered(ctx context.Context) ([]byte, error) {
 		cmd.Stderr = &errs
 		raw, err := cmd.Output()
 		if err != nil {
-			return nil, fmt.Errorf("docker compose config: %w\n%s(run make env first, or name a rendered file with -compose)", err, errs.String())
+			return nil, fmt.Errorf("docker compose config: %w\n%s(it needs Docker Compose 2.24 or newer and what make env writes; or name a rendered file with -compose)", err, errs.String())
 		}
 		return raw, nil
 	case "-":

@@ -33,9 +33,6 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	shared.TuneMemory()
 	log := shared.NewLogger(stderr)
-	for _, name := range set.Table().Unknown(os.Environ()) {
-		log.Warn("this variable is no setting of sandboxd serve; misspelt?", "variable", name)
-	}
 	switch err := listen(ctx, set, stdout, log); {
 	case errors.Is(err, ErrJail):
 		fmt.Fprintln(stderr, "sandboxd serve:", err)
@@ -76,6 +73,7 @@ type Box struct {
 // Open may execute the program again and then does not return; see
 // jail.Prepare.
 func Open(set Settings, stdout io.Writer, log *slog.Logger, before func() error) (*Box, error) {
+	set.Table().WarnUnknown(log, os.Environ())
 	b := &Box{}
 	if err := b.open(set, stdout, log, before); err != nil {
 		b.Close()

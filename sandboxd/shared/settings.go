@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 )
@@ -119,6 +120,14 @@ func (t Table) Unknown(environ []string) (names []string) {
 		}
 	}
 	return names
+}
+
+// WarnUnknown names them in the log. They are no mistakes: clients have MCP_
+// variables too, and may share the shell.
+func (t Table) WarnUnknown(log *slog.Logger, environ []string) {
+	for _, name := range t.Unknown(environ) {
+		log.Warn("this variable is no setting of "+t.Command+"; misspelt?", "variable", name)
+	}
 }
 
 // Usage writes the help text: every setting with variable, flag, default.
