@@ -29,7 +29,7 @@ find_workspace() {
 	case $workspace in
 	"~/"*) workspace=$HOME/${workspace#"~/"} ;; # a shell that did not expand it after make's =
 	esac
-	[ ! -d "$workspace" ] || workspace=$(cd -- "$workspace" && pwd -P)
+	if [ -d "$workspace" ] && [ -x "$workspace" ]; then workspace=$(cd -- "$workspace" && pwd -P); fi
 }
 
 # The workspace and who owns it. A folder of root's is given to 64321 (itself, not
