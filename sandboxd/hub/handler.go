@@ -12,9 +12,6 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
-// sessionIdle is how long a session without an open request lives.
-const sessionIdle = shared.SessionIdle
-
 // Handler serves /healthz without a token, and below the base path, with one,
 // the servers, the aggregate and the status. A request meets the refusals in
 // the order written here.

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/aggregate"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
@@ -88,7 +87,6 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 	if err := os.MkdirAll(set.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("MCP_STATE_DIR: %w", err)
 	}
-	set.StateDir, _ = filepath.Abs(set.StateDir)
 	space, err := jail.Prepare(set.StateDir)
 	if err == nil {
 		err = space.DropRoot()

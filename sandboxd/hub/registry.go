@@ -58,7 +58,7 @@ func (h *Hub) start() error {
 				return
 			case <-tick.C:
 				h.reload()
-				h.sessions.EndIdle(sessionIdle)
+				h.sessions.EndIdle(shared.SessionIdle)
 			}
 		}
 	}()

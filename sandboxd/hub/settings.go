@@ -56,16 +56,11 @@ func Parse(args []string, env shared.Lookup) (Settings, error) {
 	if s.BasePath == "" && m.Err() == nil {
 		m.AddError(fmt.Errorf("MCP_BASE_PATH: the hub needs a path of its own, such as /mcp-hub"))
 	}
-	s.checkOutside(m)
-	return s, m.Err()
-}
-
-// checkOutside refuses a token or state that a stdio server could reach.
-func (s *Settings) checkOutside(m *shared.Mistakes) {
-	grants := jail.Config{Mode: s.Jail}.Grants
+	// A stdio server must not reach the token or the state.
 	for setting, path := range map[string]string{"MCP_AUTH_TOKEN_FILE": s.TokenFile, "MCP_STATE_DIR": s.StateDir} {
 		if path != "" {
-			m.AddError(shared.Outside(setting, path, grants))
+			m.AddError(shared.Outside(setting, path, jail.Config{Mode: s.Jail}.Grants))
 		}
 	}
+	return s, m.Err()
 }

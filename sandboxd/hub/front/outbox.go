@@ -111,10 +111,7 @@ func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
 // could not serve it.
 func (b *outbox) serve(w http.ResponseWriter, r *http.Request, session context.Context, status func([]byte) int) (failed bool) {
 	events(w)
-	settle := func() bool { return false }
-	if s := shared.StreamFrom(r.Context()); s != nil {
-		settle = s.Await()
-	}
+	settle := shared.StreamFrom(r.Context()).Await()
 	raw, last, ok := b.next(r.Context().Done(), session.Done())
 	started := settle()
 	b.mu.Lock()

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -128,7 +129,7 @@ type job struct {
 }
 
 func (j *job) run(ctx context.Context, handle func(context.Context, server.Request) (server.Cancel, error)) {
-	cancel, err := handle(ctx, j.req)
+	cancel, err := safely(ctx, j.req, handle)
 	if err != nil {
 		if j.box != nil {
 			j.box.fail(err)
@@ -145,6 +146,16 @@ func (j *job) run(ctx context.Context, handle func(context.Context, server.Reque
 	if left && cancel != nil {
 		cancel()
 	}
+}
+
+// safely makes one failed call of a panic.
+func safely(ctx context.Context, req server.Request, handle func(context.Context, server.Request) (server.Cancel, error)) (cancel server.Cancel, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return handle(ctx, req)
 }
 
 // leave cancels the call; after its end that is nothing.

@@ -1,0 +1,77 @@
+package front_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+)
+
+// frail panics at one method and answers any other.
+type frail struct{}
+
+func (f frail) Open(server.Push) front.Session { return f }
+func (frail) Close()                           {}
+func (frail) Gone() bool                       { return false }
+
+func (f frail) Handle(ctx context.Context, req server.Request) (server.Cancel, error) {
+	return f.Once(ctx, req)
+}
+
+func (frail) Once(_ context.Context, req server.Request) (server.Cancel, error) {
+	if req.Message.Method == "vendor/panic" {
+		panic("as asked")
+	}
+	req.Sink.Deliver(rpc.Answer(req.Message.ID(), []byte("{}")), true)
+	return nil, nil
+}
+
+// A panic is one failed call, in each era; the session goes on.
+func TestPanicIsOneFailedCall(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	f := front.New(shared.NewSessions(10), log)
+	srv := httptest.NewServer(shared.Streams(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.ServeMCP(w, r, "/mcp", frail{})
+	})))
+	defer srv.Close()
+	head := http.Header{}
+	post := func(method, params string) string {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", srv.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+		req.Header = head.Clone()
+		req.Header.Set("Content-Type", "application/json")
+		if head.Get("Mcp-Protocol-Version") != "" {
+			req.Header.Set("Mcp-Method", method)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+			head.Set("Mcp-Session-Id", id)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		return string(body)
+	}
+	check := func(params string) {
+		t.Helper()
+		if got := post("vendor/panic", params); !strings.Contains(got, "internal error: as asked") || !strings.Contains(got, `"id":1`) {
+			t.Errorf("the panic came back as %s", got)
+		}
+		if got := post("vendor/fine", params); !strings.Contains(got, `"result":{}`) {
+			t.Errorf("the next call: %s", got)
+		}
+	}
+	post("initialize", `{}`)
+	check(`{}`)
+	head = http.Header{"Mcp-Protocol-Version": {"2026-07-28"}}
+	check(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}`)
+}
