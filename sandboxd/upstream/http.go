@@ -146,9 +146,10 @@ func (c *streamable) answer(resp *http.Response, msg *rpc.Message) error {
 	}
 	reply, err := rpc.Parse(body)
 	switch {
-	case err == nil && reply.IsResponse() && (string(reply.ID()) == string(msg.ID()) || reply.IsError()):
+	case err == nil && reply.IsResponse() && msg.IsRequest() && (string(reply.ID()) == string(msg.ID()) || reply.IsError()):
 		c.learn(resp, msg, reply)
-		return c.push(reply.Raw)
+		// An error may come without the id, and whoever asked waits for it.
+		return c.push(rpc.Splice(reply.Raw, rpc.Edit{At: reply.IDSpan(), New: msg.ID()}))
 	case resp.StatusCode >= 300:
 		return httpError(resp)
 	case msg.IsRequest():

@@ -36,6 +36,10 @@ func TestRemoteFailures(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, ": nothing\n\n")
 		},
+		"bad session": func(w http.ResponseWriter, _ *http.Request) { // which did not read as far as the id
+			w.WriteHeader(400)
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"bad session"}}`)
+		},
 	} {
 		conn, err := upstream.HTTP(remote(t, h))(t.Context())
 		if err != nil {
