@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,6 +22,10 @@ import (
 // linger is how long a canceled call is remembered for what the server may
 // still say about it.
 const linger = 10 * time.Second
+
+// Subscriptions that are remembered: how many, and of what length. Beyond it,
+// a server that is shared has nobody to send its updates to.
+const maxSubs, maxURI = 10000, 4096
 
 // Sink takes what answers one call. Deliver must not block. After a final
 // delivery nothing follows; a nil raw with final ends the call without answer.
@@ -139,10 +144,12 @@ func (l *Link) keepSubscription(c *Call) bool {
 	uri := c.Message.Text(c.Message.Param("uri"))
 	switch c.Message.Method {
 	case "resources/subscribe":
-		if l.subs[uri] == nil {
+		if l.subs[uri] == nil && len(l.subs) < maxSubs && len(uri) <= maxURI {
 			l.subs[uri] = map[Client]bool{}
 		}
-		l.subs[uri][c.Client] = true
+		if l.subs[uri] != nil {
+			l.subs[uri][c.Client] = true
+		}
 	case "resources/unsubscribe":
 		delete(l.subs[uri], c.Client)
 		if len(l.subs[uri]) > 0 {
@@ -251,14 +258,11 @@ func (l *Link) Detach(client Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.clients, client)
-	for _, who := range l.subs {
+	maps.DeleteFunc(l.subs, func(_ string, who map[Client]bool) bool {
 		delete(who, client)
-	}
-	for id, who := range l.asked {
-		if who == client {
-			delete(l.asked, id)
-		}
-	}
+		return len(who) == 0
+	})
+	maps.DeleteFunc(l.asked, func(_ string, who Client) bool { return who == client })
 }
 
 // Do makes a call of the hub's own and waits for the answer.
