@@ -78,8 +78,6 @@ func (p *Process) steps(c Command) (string, error) {
 			add("limit=%d:%d", limitNumber[r.name], r.bits)
 		case "flag no_new_privs":
 			add("no_new_privs")
-		case "nice " + r.name:
-			add("nice")
 		}
 	}
 	if j.cfg.Mode == Full {
@@ -90,6 +88,9 @@ func (p *Process) steps(c Command) (string, error) {
 		add("seccomp")
 	}
 	n, err := theBudget.limit(j)
+	if has(j.rules, "nice", "") { // late, so that the stub itself is quick
+		add("nice")
+	}
 	if has(j.rules, "budget", "nproc") {
 		add("limit=%d:%d", unix.RLIMIT_NPROC, n)
 	}
