@@ -62,7 +62,6 @@ func (p *Process) launch(c Command) error {
 // steps are what the stub does before it becomes the command, in order. The
 // limit on processes comes last: the stub may still need a thread before.
 func (p *Process) steps(c Command) (string, error) {
-	j := p.jail
 	if p.extra != "" {
 		return p.extra, nil
 	}
@@ -72,7 +71,7 @@ func (p *Process) steps(c Command) (string, error) {
 	if c.Dir != nil {
 		add("chdir")
 	}
-	for _, r := range j.rules {
+	for _, r := range p.jail.rules {
 		switch r.kind + " " + r.name {
 		case "limit " + r.name:
 			add("limit=%d:%d", limitNumber[r.name], r.bits)
@@ -80,18 +79,18 @@ func (p *Process) steps(c Command) (string, error) {
 			add("no_new_privs")
 		}
 	}
-	if j.cfg.Mode == Full {
+	if p.jail.cfg.Mode == Full {
 		add("landlock")
 		if p.at != nil {
 			add("probe=landlock")
 		}
 		add("seccomp")
 	}
-	n, err := theBudget.limit(j)
-	if has(j.rules, "nice", "") { // late, so that the stub itself is quick
+	n, err := theBudget.limit(p.jail)
+	if has(p.jail.rules, "nice", "") { // late, so that the stub itself is quick
 		add("nice")
 	}
-	if has(j.rules, "budget", "nproc") {
+	if has(p.jail.rules, "budget", "nproc") {
 		add("limit=%d:%d", unix.RLIMIT_NPROC, n)
 	}
 	if p.at != nil {
