@@ -120,16 +120,13 @@ func FuzzBody(f *testing.F) {
 				t.Fatalf("a parser reads version %q, the policy %q", got, m.version)
 			}
 		}
-		// Written again by another encoder it is accepted as the same.
+		// Written again by another encoder it is accepted as the same, unless that
+		// escapes keys, as Go's does with & in a page.
 		var value map[string]json.RawMessage
 		if json.Unmarshal(body, &value) != nil {
 			t.Fatal("accepted, but no object")
 		}
-		again, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, bad := parseMessage(again); bad != nil || n.method != m.method || n.tool != m.tool {
+		if n, bad := parseMessage(encode(value)); bad != nil || n.method != m.method || n.tool != m.tool {
 			t.Fatalf("written again: %v, %+v", bad, n)
 		}
 	})
