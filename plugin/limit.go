@@ -34,7 +34,7 @@ type usage struct {
 // take takes one request, or returns the seconds until there will be one.
 func take(u *usage, now, each int64) int {
 	full := u.full
-	if full < now {
+	if full < now || full > now+int64(time.Minute) { // no bucket is that empty: the clock was set back
 		full = now
 	}
 	if wait := full + each - now - int64(time.Minute); wait > 0 {

@@ -36,6 +36,20 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// A clock that is set back by an hour must not shut anybody out for an hour.
+func TestClockIsSetBack(t *testing.T) {
+	logged(t)
+	h := start(t, config(), &seen{})
+	usageMu.Lock()
+	for _, u := range usages {
+		u.full = time.Now().Add(time.Hour).UnixNano()
+	}
+	usageMu.Unlock()
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
+		t.Errorf("status %d, Retry-After %q", rec.Code, rec.Header().Get("Retry-After"))
+	}
+}
+
 // holding is a backend that holds requests until they are released.
 type holding struct{ entered, release chan struct{} }
 
