@@ -21,6 +21,10 @@ const words = `while read -r line; do
 	*'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"words","version":"1"}}' ;;
 	*'"tools/list"'*) result='{"tools":[{"name":"where","inputSchema":{"type":"object"}}]}' ;;
 	*'"tools/call"'*) result='{"content":[{"type":"text","text":"'$(pwd)'"}]}' ;;
+	*'"id"'*)
+		echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"no such method"}}'
+		continue
+		;;
 	*) continue ;;
 	esac
 	echo '{"jsonrpc":"2.0","id":'$id',"result":'$result'}'
