@@ -70,7 +70,7 @@ func (f *fake) serve(in io.Reader) {
 			return
 		}
 		var m message
-		if json.Unmarshal(line, &m) != nil || f.mode == "silent" {
+		if json.Unmarshal(line, &m) != nil || f.mode == "quiet" && m.Method == "server/discover" {
 			continue
 		}
 		f.saw(m)

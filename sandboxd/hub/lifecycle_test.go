@@ -241,6 +241,19 @@ func TestDeadline(t *testing.T) {
 	eventually(t, "the server is told", func() bool { return l.heard("notifications/cancelled") })
 }
 
+// A server that says nothing to what it does not know keeps nobody waiting: the
+// client hears that this era is unknown, and falls back.
+func TestSilentAboutDiscover(t *testing.T) {
+	l, entry := listen(t, "unix")
+	l.mu.Lock()
+	l.mode = "quiet"
+	l.mu.Unlock()
+	b := start(t, map[string]string{"s": entry}, func(s *hub.Settings) { s.CallTimeout = 300 * time.Millisecond })
+	if got := b.dial("stateless", "s", nil).call("1", "server/discover", `{}`); !strings.Contains(got, `"code":-32601`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A remote server that is not there is tried again and again, never parked.
 func TestRemoteIsNotThere(t *testing.T) {
 	gone := httptest.NewServer(nil)

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
@@ -69,9 +70,10 @@ type Call struct {
 
 // Link is a live connection.
 type Link struct {
-	conn upstream.Conn
-	opt  Options
-	done chan struct{}
+	conn  upstream.Conn
+	opt   Options
+	done  chan struct{}
+	noise atomic.Int64 // lines that were not JSON
 
 	mu      sync.Mutex
 	next    int64
@@ -81,7 +83,6 @@ type Link struct {
 	ever    int // clients that were ever attached
 	subs    map[string]map[Client]bool
 	active  time.Time
-	noise   int // lines that were not JSON
 	err     error
 }
 
@@ -209,7 +210,7 @@ func (l *Link) expire(c *Call) {
 	c.Sink = nowhere{}
 	l.mu.Unlock()
 	l.Cancel(c, "deadline passed")
-	sink.Deliver(rpc.Fault(c.Message.ID(), rpc.TimedOut, "the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout), true)
+	sink.Deliver(c.rewrite(rpc.Fault(c.Message.ID(), rpc.TimedOut, "the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout)), true)
 }
 
 // Forward sends a client's notification.
@@ -292,11 +293,7 @@ func (l *Link) Err() error {
 }
 
 // Noise is how many lines of the server were not JSON-RPC.
-func (l *Link) Noise() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.noise
-}
+func (l *Link) Noise() int64 { return l.noise.Load() }
 
 // Idle is how long nothing has happened; 0 while calls run.
 func (l *Link) Idle() time.Duration {

@@ -42,11 +42,7 @@ func (l *Link) read() {
 
 // skip leaves out a line that is no message, as MCP's stdio transport forbids.
 func (l *Link) skip(raw []byte, why error) {
-	l.mu.Lock()
-	l.noise++
-	n := l.noise
-	l.mu.Unlock()
-	if n > loudNoise {
+	if l.noise.Add(1) > loudNoise {
 		return
 	}
 	l.opt.Log.Warn("skipped a line of stdout, which belongs to the protocol: "+why.Error(), "line", string(raw[:min(len(raw), 200)]))
@@ -101,12 +97,16 @@ func (l *Link) respond(m *rpc.Message) {
 	}
 	raw := rpc.Splice(m.Raw, rpc.Edit{At: m.IDSpan(), New: c.Message.ID()},
 		rpc.Edit{At: m.Find(m.Result(), "_meta", subscriptionKey), New: c.Message.ID()})
-	if c.Rewrite != nil {
-		if back, err := rpc.Parse(raw); err == nil {
-			raw = c.Rewrite(back)
-		}
+	sink.Deliver(bounded(c, c.rewrite(raw)), true)
+}
+
+// rewrite lets whoever made the call change its answer.
+func (c *Call) rewrite(raw []byte) []byte {
+	m, err := rpc.Parse(raw)
+	if err != nil || c.Rewrite == nil {
+		return raw
 	}
-	sink.Deliver(bounded(c, raw), true)
+	return c.Rewrite(m)
 }
 
 // toCall delivers a notification that names its call at a span.

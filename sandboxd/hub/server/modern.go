@@ -186,7 +186,8 @@ func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
 	}
 	call := s.newCall(req)
 	if m.Method == "server/discover" {
-		call.Rewrite = s.discover
+		// Some servers answer nothing that they do not know.
+		call.Rewrite, call.Timeout = s.discover, min(call.Timeout, discoverBudget)
 	}
 	if err := ch.Start(call); err != nil {
 		return nil, &StateError{s.cfg.Name, "down", err.Error(), firstWait}

@@ -24,8 +24,9 @@ import (
 
 // The figures of a server's life.
 var (
-	wakeBudget = 120 * time.Second // until a woken server has answered
-	firstWait  = time.Second       // after the first failure, doubled each time
+	discoverBudget = 10 * time.Second  // until a server that answers server/discover has done so
+	wakeBudget     = 120 * time.Second // until a woken server has answered
+	firstWait      = time.Second       // after the first failure, doubled each time
 )
 
 const (
