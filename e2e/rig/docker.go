@@ -18,12 +18,15 @@ type Docker struct {
 	Name string // prefix for names in this test, lower case
 }
 
+// stackPrefix begins the project name of every stack that a test starts.
+const stackPrefix = "sallyport-e2e-"
+
 // NeedDocker returns a handle, or Needs a Docker engine.
 func NeedDocker(t testing.TB) *Docker {
 	t.Helper()
 	NeedCommand(t, "docker")
 	Need(t, exec.Command("docker", "version").Run(), "a Docker engine")
-	return &Docker{t, "sallyport-e2e-" + strings.ToLower(rand.Text()[:8])}
+	return &Docker{t, stackPrefix + strings.ToLower(rand.Text()[:8])}
 }
 
 // NeedImages is NeedDocker with the base images made: tools.DebianImage,

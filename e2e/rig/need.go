@@ -7,6 +7,7 @@ package rig
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/e2e/tools"
@@ -71,4 +72,35 @@ func Lock(t testing.TB, name string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(unlock)
+	if name == "stack" {
+		sweepStacks(t)
+	}
+}
+
+// sweepStacks removes, by id, the stacks of test runs that were killed: their
+// containers start again with the engine and hold the fixed ports. Stacks of
+// tests exist only under the lock that the caller has, so each one is a
+// leftover.
+func sweepStacks(t testing.TB) {
+	t.Helper()
+	const project = "com.docker.compose.project"
+	format := `{{.ID}} {{.Label "` + project + `"}}`
+	for _, kind := range [][]string{
+		{"docker", "ps", "--all", "--filter", "label=" + project, "--format", format},
+		{"docker", "network", "ls", "--filter", "label=" + project, "--format", format},
+	} {
+		out, _ := exec.Command(kind[0], kind[1:]...).Output() // without an engine there are none
+		for line := range strings.Lines(string(out)) {
+			id, owner, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if !strings.HasPrefix(owner, stackPrefix) {
+				continue
+			}
+			remove := []string{"rm", "--force", "--volumes", id}
+			if kind[1] == "network" {
+				remove = []string{"network", "rm", id}
+			}
+			out, err := exec.Command("docker", remove...).CombinedOutput()
+			t.Logf("leftover of a killed run, stack %s: removed %s: %v %s", owner, id, err, out)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
 // The rig's own claim: Traefik serves the configuration that it was given, and
@@ -31,6 +32,28 @@ func TestTraefikServesItsConfiguration(t *testing.T) {
 				t.Errorf("/one after it was taken away: %d", got)
 			}
 		})
+	}
+}
+
+// A killed run leaves a stack behind that starts again with the engine. The next
+// one that needs the fixed ports removes it, and nobody else's.
+func TestStackLeftoversAreSwept(t *testing.T) {
+	d := rig.NeedImages(t)
+	label := func(project string) string { return "--label=com.docker.compose.project=" + project }
+	theirs := d.Run("create", label("someone"), tools.DebianImage, "true")
+	t.Cleanup(func() { d.Try("rm", "-f", theirs) })
+	network := d.Network(label(d.Name), d.Name)
+	left := d.Run("create", label(d.Name), "--network="+network, tools.DebianImage, "true")
+	t.Cleanup(func() { d.Try("rm", "-f", left) })
+	t.Run("sweep", func(t *testing.T) { rig.Lock(t, "stack") })
+	if out, err := d.Try("inspect", left); err == nil {
+		t.Errorf("the leftover is still there: %s", out)
+	}
+	if out, err := d.Try("network", "inspect", network); err == nil {
+		t.Errorf("the leftover's network is still there: %s", out)
+	}
+	if out, err := d.Try("inspect", theirs); err != nil {
+		t.Errorf("another project's container is gone: %s", out)
 	}
 }
 
