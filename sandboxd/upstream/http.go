@@ -22,14 +22,14 @@ type streamable struct {
 	mu      sync.Mutex
 	session string
 	version string
-	calls   map[string]context.CancelFunc // requests of 2026-07-28 by id
+	calls   map[string]func() (stateless bool) // end a running request, by id
 }
 
 // HTTP dials a remote streamable HTTP server. Nothing is sent before the first
 // message.
 func HTTP(r Remote) Dial {
 	return func(context.Context) (Conn, error) {
-		c := &streamable{remote: newRemote(r), calls: map[string]context.CancelFunc{}}
+		c := &streamable{remote: newRemote(r), calls: map[string]func() bool{}}
 		c.work.Go(c.deliver)
 		return c, nil
 	}
@@ -56,19 +56,20 @@ func (c *streamable) deliver() {
 	}
 }
 
+// cancelGrace is how long a server may take to end a canceled request itself.
+var cancelGrace = 15 * time.Second
+
 // canceled ends a request of the stateless era by closing its stream, which is
-// how that era cancels.
+// how that era cancels. Others are closed once the server had time to hear of
+// it: nobody reads the answer, and streams must not pile up.
 func (c *streamable) canceled(m *rpc.Message) bool {
 	if m.Method != "notifications/cancelled" {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cancel, ok := c.calls[string(m.Bytes(m.Param("requestId")))]
-	if ok {
-		cancel()
-	}
-	return ok
+	end, ok := c.calls[string(m.Bytes(m.Param("requestId")))]
+	return ok && end()
 }
 
 func (c *streamable) post(m Outgoing, msg *rpc.Message) {
@@ -77,8 +78,15 @@ func (c *streamable) post(m Outgoing, msg *rpc.Message) {
 	if !msg.IsRequest() {
 		defer time.AfterFunc(noticeTimeout, cancel).Stop()
 	}
-	if m.Header != nil && msg.IsRequest() {
-		defer c.track(string(msg.ID()), cancel)()
+	if msg.IsRequest() {
+		defer c.track(string(msg.ID()), func() bool {
+			if m.Header == nil {
+				time.AfterFunc(cancelGrace, cancel)
+				return false
+			}
+			cancel()
+			return true
+		})()
 	}
 	req, err := c.request(ctx, http.MethodPost, c.URL, bytes.NewReader(m.Raw))
 	if err != nil {
@@ -99,10 +107,10 @@ func (c *streamable) post(m Outgoing, msg *rpc.Message) {
 	}
 }
 
-func (c *streamable) track(id string, cancel context.CancelFunc) (done func()) {
+func (c *streamable) track(id string, end func() bool) (done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls[id] = cancel
+	c.calls[id] = end
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

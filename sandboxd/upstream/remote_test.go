@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,5 +75,32 @@ func TestForeignEndpointIsRefused(t *testing.T) {
 		if conn != nil {
 			conn.Close()
 		}
+	}
+}
+
+// A server that never ends a canceled request holds no stream for ever.
+func TestCanceledRequestIsClosed(t *testing.T) {
+	defer upstream.HastenCancel(10 * time.Millisecond)()
+	asked, left := make(chan bool, 1), make(chan bool, 1)
+	conn, err := upstream.HTTP(remote(t, func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "cancelled") {
+			w.WriteHeader(202)
+			return
+		}
+		asked <- true
+		<-r.Context().Done()
+		left <- true
+	}))(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.Send(upstream.Outgoing{Raw: []byte(request)})
+	<-asked
+	conn.Send(upstream.Outgoing{Raw: []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)})
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("the request still runs")
 	}
 }
