@@ -151,6 +151,10 @@ func (s *Server) shared(ctx context.Context, hello *rpc.Message) (*channel, erro
 		hello = ownHello
 	}
 	ch, err := s.open(ctx, hello)
+	if err == nil && s.cfg.Shared && ch.modern() && hello != ownHello { // one client's words must not shut out all
+		s.end(ch)
+		ch, err = s.open(ctx, ownHello)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
@@ -107,5 +108,74 @@ func TestBackOffIsTold(t *testing.T) {
 	var state *server.StateError
 	if err := greet(t, s); !errors.As(err, &state) || state.State != "backing off" || state.RetryAfter < time.Minute || starts != 1 {
 		t.Errorf("got %v after %d starts", err, starts)
+	}
+}
+
+// picky is a server that refuses a handshake without capabilities.
+type picky struct {
+	lines chan []byte
+	gone  chan struct{}
+	once  sync.Once
+}
+
+func (p *picky) Send(m upstream.Outgoing) error {
+	msg, err := rpc.Parse(m.Raw)
+	switch {
+	case err != nil || !msg.IsRequest():
+	case msg.Method == "initialize" && !msg.Param("capabilities").Present():
+		p.lines <- rpc.Fault(msg.ID(), rpc.InvalidParams, "capabilities are missing")
+	default:
+		p.lines <- rpc.Answer(msg.ID(), []byte(`{"protocolVersion":"2025-06-18","tools":[]}`))
+	}
+	return err
+}
+
+func (p *picky) Receive() ([]byte, error) {
+	select {
+	case line := <-p.lines:
+		return line, nil
+	case <-p.gone:
+		return nil, upstream.ErrClosed
+	}
+}
+
+func (p *picky) Close() error {
+	p.once.Do(func() { close(p.gone) })
+	return nil
+}
+
+type answers chan string
+
+func (a answers) Deliver(raw []byte, final bool) {
+	if final {
+		a <- string(raw)
+	}
+}
+
+// The first client greets a shared server for everybody. Words that the server
+// refuses must not shut out whoever comes next.
+func TestRefusedHandshakeIsNotShared(t *testing.T) {
+	st, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(context.Context) (upstream.Conn, error) {
+		return &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, nil
+	}
+	s := server.New(server.Config{Name: "s", Most: 4, Hash: "h", Shared: true, Dial: dial, Store: st, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	t.Cleanup(s.Close)
+	for _, hello := range []string{`{"protocolVersion":"2025-06-18"}`, `{"protocolVersion":"2025-06-18","capabilities":{}}`} {
+		m, err := rpc.Parse(rpc.Request("1", "initialize", []byte(hello)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(answers, 1)
+		session := s.Session(func(*rpc.Message, link.Sink) {})
+		if _, err := session.Handle(t.Context(), server.Request{Message: m, Sink: got, Identity: shared.Identity{Tools: []string{"*"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if raw := <-got; !strings.Contains(raw, `"result"`) {
+			t.Errorf("%s: %s", hello, raw)
+		}
 	}
 }
