@@ -40,9 +40,9 @@ type pins struct {
 	Pending  map[string]string `json:"pending,omitempty"` // withheld
 }
 
-// maxPins bounds what is remembered of a server that invents a name with each
-// look: beyond it, new tools are withheld like changed ones.
-const maxPins = 20000
+// maxPins and maxName bound what is remembered of a server that invents a name
+// with each look: beyond them, new tools are withheld and cannot be accepted.
+const maxPins, maxName = 20000, 256
 
 // Open prepares dir, which the hub's own user must be able to write.
 func Open(dir string) (*Store, error) {
@@ -83,16 +83,19 @@ func (s *Store) Save(server string, snap Snapshot) error {
 // stay withheld until Accept.
 func (s *Store) Pin(server string, seen map[string]string) (changed []string, err error) {
 	err = s.change(server, func(p *pins) bool {
-		before := len(p.Accepted) // at most a listing more than maxPins
+		before := len(p.Accepted)
 		wait := maps.Clone(p.Pending)
 		for tool, hash := range seen {
-			if p.Accepted[tool] == "" && before < maxPins {
+			if p.Accepted[tool] == "" && len(p.Accepted) < maxPins && len(tool) <= maxName {
 				p.Accepted[tool] = hash
 			}
 			delete(p.Pending, tool)
-			if p.Accepted[tool] != hash {
+			if p.Accepted[tool] == hash {
+				continue
+			}
+			changed = append(changed, tool)
+			if len(p.Pending) < maxPins && len(tool) <= maxName {
 				p.Pending[tool] = hash
-				changed = append(changed, tool)
 			}
 		}
 		return len(p.Accepted) != before || !maps.Equal(wait, p.Pending)
@@ -110,13 +113,9 @@ func (s *Store) Pinned(server string) bool {
 
 // Pending names the withheld tools of a server.
 func (s *Store) Pending(server string) []string {
-	return slices.Sorted(maps.Keys(s.pins(server).Pending))
-}
-
-// pins reads those of a server for looking only; without any they are empty.
-func (s *Store) pins(server string) (p pins) {
-	_ = s.read(s.file("pins", server), &p)
-	return p
+	var p pins
+	_ = s.read(s.file("pins", server), &p) // without any there are none
+	return slices.Sorted(maps.Keys(p.Pending))
 }
 
 // Accept makes the withheld definitions of a server the accepted ones.

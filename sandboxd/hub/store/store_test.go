@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
@@ -38,6 +40,34 @@ func TestPins(t *testing.T) {
 	}
 	if _, err := s.Pin("x", map[string]string{"a": "3"}); err == nil || !s.Pinned("x") {
 		t.Error("a damaged file accepts everything")
+	}
+}
+
+// A server that invents a name with each look, or long ones, fills no disk.
+func TestPinsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 1000)
+	if changed, err := s.Pin("x", map[string]string{long: "1", "a": "1"}); err != nil || !slices.Equal(changed, []string{long}) || len(s.Pending("x")) != 0 {
+		t.Errorf("changed %d, pending %d, %v", len(changed), len(s.Pending("x")), err)
+	}
+	for look := range 4 { // 20,000 are accepted, 20,000 wait
+		seen := map[string]string{}
+		for n := range 15000 {
+			seen[fmt.Sprintf("%d.%d", look, n)] = "1"
+		}
+		if _, err := s.Pin("x", seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.Pending("x")); n != 20000 {
+		t.Errorf("%d wait", n)
+	}
+	if changed, err := s.Pin("x", map[string]string{"a": "1"}); err != nil || len(changed) != 0 {
+		t.Errorf("what was accepted before: %v %v", changed, err)
 	}
 }
 
