@@ -88,10 +88,17 @@ func TestRootModule(t *testing.T) {
 		}
 	}
 	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(mod, -1)
-	allowed := []string{"github.com/modelcontextprotocol/go-sdk", "golang.org/x/sys", "go.yaml.in/yaml/v3"}
+	records := map[string]string{
+		"github.com/modelcontextprotocol/go-sdk": "0001-go-sdk.md",
+		"golang.org/x/sys":                       "0002-x-sys.md",
+		"go.yaml.in/yaml/v3":                     "0062-yaml-library.md",
+	}
 	for _, m := range direct {
-		if !slices.Contains(allowed, m[1]) {
-			t.Errorf("go.mod requires %s directly: record the decision in docs/decisions and allow it here", m[1])
+		record, ok := records[m[1]]
+		if !ok {
+			t.Errorf("go.mod requires %s directly: record the decision in docs/decisions and name it here", m[1])
+		} else if !strings.Contains(read(t, "docs/decisions/"+record), m[1]) {
+			t.Errorf("docs/decisions/%s does not speak of %s", record, m[1])
 		}
 	}
 	if len(direct) == 0 {
