@@ -135,6 +135,11 @@ var eventStreams = []struct{ in, want string }{
 	{"event: endpoint\n\nevent: endpoint\ndata: /m\n\n", "event: endpoint\n\nevent: endpoint\ndata: /foo/m\n\n"},
 	{"event:  endpoint \ndata: /m\n\n", "event:  endpoint \ndata: /foo/m\n\n"},
 	{"Event: endpoint\ndata: /m\n\n", "Event: endpoint\ndata: /foo/m\n\n"},
+	// Clients differ in what they take for the type: none gets an endpoint as it came.
+	{"event: endpoint\nevent : message\ndata: /m\n\n", "event: endpoint\nevent : message\ndata: /foo/m\n\n"},
+	{"event: endpoint\nEvent: message\ndata: /m\n\n", "event: endpoint\nEvent: message\ndata: /foo/m\n\n"},
+	{"event: endpoint\n\xef\xbb\xbfevent: message\ndata: /m\n\n", "event: endpoint\n\xef\xbb\xbfevent: message\ndata: /foo/m\n\n"},
+	{"event : endpoint\ndata: /m\n\nevent: endpoint\ndata: /n\n\n", "event : endpoint\ndata: /foo/m\n\nevent: endpoint\ndata: /foo/n\n\n"},
 	{"data: event: endpoint\n\ndata: {}\n\n", "data: event: endpoint\n\ndata: {}\n\n"},
 	{"data: a\r\n\r\n\r\n\r\ndata: b\n\n", "data: a\r\n\r\n\r\n\r\ndata: b\n\n"},
 	{"\n\r\n\r\r\n", "\n\r\n\r\r\n"},
@@ -175,6 +180,9 @@ func TestScanRefuses(t *testing.T) {
 		"event: endpoint\ndata: //evil.example/\n\n",
 		"event: endpoint\ndata: //evil.example/",
 		"data: //evil.example/\nevent: endpoint",
+		"event: endpoint\nData: //evil.example/\n\n",
+		":" + long + "\n\xef\xbb\xbfevent: endpoint\ndata: /m\n\nevent: endpoint\ndata: //evil.example/\n\n",
+		"event: endpoint\nevent : message\ndata: //evil.example/\n\n",
 	} {
 		for _, n := range []int{1000, 1 << 20} {
 			if got, why := scanAll(newScanner(), in, n); why == "" || strings.Contains(got, "event: endpoint\n\n") {

@@ -21,7 +21,8 @@ type scanner struct {
 	afterCR  bool
 	passing  bool // the event is too long to be held: its lines pass
 	skipLine bool // the line is too long to be held: its bytes pass
-	endpoint bool // the event has that type
+	endpoint bool // the event has that type for some client
+	plain    bool // ... and for every other one, too
 	fields   bool // the event has a field
 }
 
@@ -91,6 +92,7 @@ func overflow(s *scanner, passed []byte) ([]byte, string) {
 func readLine(s *scanner, line []byte) (bool, string) {
 	if s.skipLine {
 		s.skipLine = false
+		s.begun = true
 		return false, ""
 	}
 	if !s.begun {
@@ -103,7 +105,11 @@ func readLine(s *scanner, line []byte) (bool, string) {
 	s.fields = true
 	name, value := field(line)
 	if strings.EqualFold(strings.TrimSpace(name), "event") {
-		s.endpoint = s.seek && strings.TrimSpace(value) == "endpoint"
+		// What only loose clients read as the type takes back nothing that the
+		// strict ones have read, and does not count as the first endpoint.
+		exact := name == "event" && line[0] == 'e'
+		s.endpoint = s.seek && (strings.TrimSpace(value) == "endpoint" || (s.endpoint && !exact))
+		s.plain = exact && value == "endpoint"
 		if s.endpoint && s.passing {
 			return false, "an event turned out to be the endpoint after its data had passed"
 		}
@@ -162,6 +168,8 @@ func change(s *scanner, event []byte) ([]byte, string) {
 				lineEnd = string(rest[n:size])
 			}
 			values = append(values, value)
+		case s.endpoint && strings.EqualFold(strings.TrimSpace(name), "data"):
+			return nil, "its endpoint event has data for some clients only"
 		case values == nil:
 			before = append(before, rest[:size]...)
 		default:
@@ -182,7 +190,7 @@ func change(s *scanner, event []byte) ([]byte, string) {
 
 func changed(s *scanner, data string) (string, string) {
 	if s.endpoint {
-		s.seek = false
+		s.seek = !s.plain
 		to, why := publicEndpoint(s.place, data)
 		if why != "" {
 			why = "its endpoint event cannot be mapped: " + why
