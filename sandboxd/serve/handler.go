@@ -40,7 +40,7 @@ func (s *Server) below(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuseMethod(w, "GET, HEAD")
+		shared.RefuseMethod(w, "GET, HEAD")
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -81,22 +81,4 @@ func (s *Server) lifetime(next http.Handler) http.Handler {
 		defer stop()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-func refuseMethod(w http.ResponseWriter, allow string) {
-	w.Header().Set("Allow", allow)
-	http.Error(w, "method not allowed here", http.StatusMethodNotAllowed)
-}
-
-// refuseSession answers the errors of shared.Sessions.
-func refuseSession(w http.ResponseWriter, err error) {
-	switch err {
-	case shared.ErrSessionsFull:
-		w.Header().Set("Retry-After", "30")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case shared.ErrNotOwner:
-		http.Error(w, err.Error(), http.StatusForbidden)
-	default:
-		http.Error(w, err.Error(), http.StatusNotFound)
-	}
 }

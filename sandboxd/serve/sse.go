@@ -26,11 +26,11 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 		s.postSSE(w, r, id)
 	case r.Method == http.MethodPost:
 		// Clients that try streamable HTTP first fall back on 405.
-		refuseMethod(w, "GET")
+		shared.RefuseMethod(w, "GET")
 	case r.Method == http.MethodGet:
 		s.openSSE(w, r)
 	default:
-		refuseMethod(w, "GET, POST")
+		shared.RefuseMethod(w, "GET, POST")
 	}
 }
 
@@ -38,7 +38,7 @@ func (s *Server) openSSE(w http.ResponseWriter, r *http.Request) {
 	identity, _ := shared.IdentityFrom(r.Context())
 	place, err := s.sessions.Reserve(identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return
 	}
 	defer place.Leave()
@@ -79,13 +79,13 @@ func (s *Server) postSSE(w http.ResponseWriter, r *http.Request, id string) {
 	identity, _ := shared.IdentityFrom(r.Context())
 	session, err := s.sessions.Enter(id, identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return
 	}
 	defer session.Leave()
 	t, ok := s.sse.Load(id)
 	if !ok {
-		refuseSession(w, shared.ErrNoSession) // a session of the other transport
+		shared.RefuseSession(w, shared.ErrNoSession) // a session of the other transport
 		return
 	}
 	t.(*sseTransport).post(w, r, identity)
@@ -123,7 +123,7 @@ func (t *sseTransport) post(w http.ResponseWriter, r *http.Request, identity sha
 	case t.incoming <- msg:
 		w.WriteHeader(http.StatusAccepted)
 	case <-t.gone.Done():
-		refuseSession(w, shared.ErrNoSession)
+		shared.RefuseSession(w, shared.ErrNoSession)
 	case <-r.Context().Done():
 	}
 }

@@ -54,7 +54,7 @@ func (s *Server) streamable() http.Handler {
 func (s *Server) serveStateless(w http.ResponseWriter, r *http.Request, m *message, next http.Handler) {
 	place, err := s.sessions.Reserve(m.identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return
 	}
 	defer place.Leave()
@@ -68,7 +68,7 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, m *message
 	m.session = r.Header.Get(sessionHeader)
 	if m.session == "" && r.Method == http.MethodGet {
 		// Clients that try HTTP+SSE first fall back on 405.
-		refuseMethod(w, "POST")
+		shared.RefuseMethod(w, "POST")
 		return
 	}
 	var place *shared.Session
@@ -81,7 +81,7 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, m *message
 		m.reserved = place
 	}
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return
 	}
 	if place != nil {

@@ -54,3 +54,23 @@ func isOrigin(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Host != "" && u.Scheme+"://"+u.Host == s && s == strings.ToLower(s)
 }
+
+// RefuseMethod answers 405 with what is allowed instead.
+func RefuseMethod(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	http.Error(w, "method not allowed here", http.StatusMethodNotAllowed)
+}
+
+// RefuseSession answers an error of Sessions: 503 where there is no room, 403
+// to whoever does not own the session, 404 otherwise.
+func RefuseSession(w http.ResponseWriter, err error) {
+	switch err {
+	case ErrSessionsFull:
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case ErrNotOwner:
+		http.Error(w, err.Error(), http.StatusForbidden)
+	default:
+		http.Error(w, err.Error(), http.StatusNotFound)
+	}
+}

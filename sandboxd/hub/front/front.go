@@ -63,7 +63,7 @@ func (f *Front) ServeMCP(w http.ResponseWriter, r *http.Request, path string, t 
 	case r.Method == http.MethodPost:
 		f.post(w, r, path, t)
 	case r.Header.Get(sessionHeader) == "" || modern:
-		RefuseMethod(w, "POST") // clients of HTTP+SSE fall back on it
+		shared.RefuseMethod(w, "POST") // clients of HTTP+SSE fall back on it
 	case r.Method == http.MethodGet:
 		f.listen(w, r, path)
 	case r.Method == http.MethodDelete:
@@ -73,7 +73,7 @@ func (f *Front) ServeMCP(w http.ResponseWriter, r *http.Request, path string, t 
 			w.WriteHeader(http.StatusNoContent)
 		}
 	default:
-		RefuseMethod(w, "GET, POST, DELETE")
+		shared.RefuseMethod(w, "GET, POST, DELETE")
 	}
 }
 
@@ -94,7 +94,7 @@ func (f *Front) once(w http.ResponseWriter, r *http.Request, t Target) {
 	identity, _ := shared.IdentityFrom(r.Context())
 	place, err := f.sessions.Reserve(identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return
 	}
 	defer place.Leave()
@@ -133,7 +133,7 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Targ
 	box := newOutbox(true)
 	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box}, box: box}
 	if !s.submit(r.Context(), job) {
-		refuseSession(w, shared.ErrNoSession)
+		shared.RefuseSession(w, shared.ErrNoSession)
 		return
 	}
 	if !m.IsRequest() {
@@ -179,11 +179,11 @@ func (f *Front) ServeSSE(w http.ResponseWriter, r *http.Request, path string, t 
 			s.general.drain(w, r.Context(), s.ctx)
 		}
 	case r.Method == http.MethodPost && id == "":
-		RefuseMethod(w, "GET") // clients that try streamable HTTP first fall back on it
+		shared.RefuseMethod(w, "GET") // clients that try streamable HTTP first fall back on it
 	case r.Method == http.MethodPost:
 		f.postSSE(w, r, path, id)
 	default:
-		RefuseMethod(w, "GET, POST")
+		shared.RefuseMethod(w, "GET, POST")
 	}
 }
 
@@ -199,7 +199,7 @@ func (f *Front) postSSE(w http.ResponseWriter, r *http.Request, path, id string)
 	defer s.place.Leave()
 	identity, _ := shared.IdentityFrom(r.Context())
 	if !s.submit(r.Context(), &job{req: server.Request{Message: m, Identity: identity, Sink: always{s.general}}}) {
-		refuseSession(w, shared.ErrNoSession)
+		shared.RefuseSession(w, shared.ErrNoSession)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -245,12 +245,6 @@ func modernStatus(raw []byte) int {
 	return http.StatusOK
 }
 
-// RefuseMethod answers 405.
-func RefuseMethod(w http.ResponseWriter, allow string) {
-	w.Header().Set("Allow", allow)
-	http.Error(w, "method not allowed here", http.StatusMethodNotAllowed)
-}
-
 // Refuse answers for a target that cannot serve now: 503 and a JSON-RPC error.
 func Refuse(w http.ResponseWriter, err error) { refuse(w, unavailable(nil, err), err) }
 
@@ -268,19 +262,6 @@ func unavailable(id []byte, err error) []byte {
 		return rpc.Fault(id, rpc.Unavailable, "%v", err)
 	}
 	return rpc.FaultData(id, rpc.Unavailable, err.Error(), fmt.Appendf(nil, `{"server":%q,"state":%q}`, state.Server, state.State))
-}
-
-// refuseSession answers the errors of shared.Sessions.
-func refuseSession(w http.ResponseWriter, err error) {
-	switch err {
-	case shared.ErrSessionsFull:
-		w.Header().Set("Retry-After", "30")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case shared.ErrNotOwner:
-		http.Error(w, err.Error(), http.StatusForbidden)
-	default:
-		http.Error(w, err.Error(), http.StatusNotFound)
-	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, raw []byte) {

@@ -34,7 +34,7 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 	identity, _ := shared.IdentityFrom(r.Context())
 	place, err := f.sessions.Reserve(identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return nil
 	}
 	s := &session{id: rand.Text(), path: path, front: f, place: place, inbox: make(chan *job, inboxSize), general: newOutbox(r.Method == http.MethodGet)}
@@ -60,13 +60,13 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request, path, id string) *
 	identity, _ := shared.IdentityFrom(r.Context())
 	place, err := f.sessions.Enter(id, identity.Principal)
 	if err != nil {
-		refuseSession(w, err)
+		shared.RefuseSession(w, err)
 		return nil
 	}
 	found, ok := f.live.Load(id)
 	if !ok || found.(*session).path != path {
 		place.Leave()
-		refuseSession(w, shared.ErrNoSession)
+		shared.RefuseSession(w, shared.ErrNoSession)
 		return nil
 	}
 	return found.(*session)
