@@ -131,6 +131,7 @@ func TestLineBudgets(t *testing.T) {
 				sum += f.code
 			}
 		}
+		t.Logf("%s: %d of %d", strings.Join(b.dirs, ", "), sum, b.lines)
 		if sum > b.lines {
 			t.Errorf("%s: %d lines of code, the budget is %d", strings.Join(b.dirs, ", "), sum, b.lines)
 		}

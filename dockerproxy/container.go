@@ -77,12 +77,9 @@ func (p *proxy) stop(ctx context.Context, id, server string) error {
 	return p.remove(ctx, id, server) // by force, and says what is wrong
 }
 
-// create makes a fresh container and returns its id.
+// create makes a fresh container and returns its id. Names in the user are
+// looked up in a first one, which never runs, and sent as numbers.
 func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[string]string) (string, error) {
-	name := spec.ContainerName(e.Name, p.instance)
-	if err := p.remove(ctx, name, e.Name); err != nil {
-		return "", err
-	}
 	image, err := p.image(ctx, &e.Container)
 	if err != nil {
 		return "", err
@@ -90,51 +87,87 @@ func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[stri
 	if err := p.checkVolumes(ctx, e.Container.Volumes); err != nil {
 		return "", err
 	}
+	id, user, err := p.make(ctx, e, image, env, secrets)
+	if err != nil || !spec.Named(user) {
+		return id, err
+	}
+	numbered := *e
+	if numbered.Container.User, err = p.numbers(ctx, id, user); err != nil {
+		return id, err
+	}
+	id, _, err = p.make(ctx, &numbered, image, env, secrets)
+	return id, err
+}
+
+// make a container in place of what may be there, and say as whom it would run.
+func (p *proxy) make(ctx context.Context, e *spec.Entry, image spec.Image, env, secrets map[string]string) (id, user string, err error) {
+	name := spec.ContainerName(e.Name, p.instance)
+	if err := p.remove(ctx, name, e.Name); err != nil {
+		return "", "", err
+	}
 	body, err := spec.Container(e, image, p.instance, env, secrets)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var created struct{ Id string }
 	if err := p.docker.call(ctx, "POST", "/containers/create", url.Values{"name": {name}}, body, &created); err != nil {
-		return "", err
+		return "", "", err
 	}
-	if _, err = p.inspect(ctx, created.Id, e.Name); err == nil {
-		err = p.checkName(ctx, created.Id, body["User"].(string))
-	}
-	return created.Id, err
+	_, err = p.inspect(ctx, created.Id, e.Name)
+	return created.Id, body["User"].(string), err
 }
 
-// checkName refuses a user name that is root's number in the image. Whoever
-// made the image wrote that file, so what cannot be read is refused as well.
-func (p *proxy) checkName(ctx context.Context, id, user string) error {
-	name, _, _ := strings.Cut(user, ":")
-	if strings.Trim(name, "0123456789") == "" {
-		return nil
+// numbers are what user[:group] means in the image. Docker itself would look
+// names up when the container starts, and would give a bare one every group it
+// is listed in, root's too. Whoever made the image wrote those files, so what
+// cannot be read is refused.
+func (p *proxy) numbers(ctx context.Context, id, user string) (string, error) {
+	name, group, _ := strings.Cut(user, ":")
+	uid, gid := name, group
+	if spec.Named(name) {
+		row, err := p.row(ctx, id, "/etc/passwd", name)
+		if err != nil {
+			return "", err
+		}
+		if uid = row[2]; group == "" {
+			gid = row[3]
+		}
 	}
-	archive, err := p.docker.open(ctx, "GET", "/containers/"+id+"/archive", url.Values{"path": {"/etc/passwd"}}, nil)
+	if spec.Named(group) {
+		row, err := p.row(ctx, id, "/etc/group", group)
+		if err != nil {
+			return "", err
+		}
+		gid = row[2]
+	}
+	numbers := uid + ":" + gid
+	err := spec.CheckUser(numbers)
+	if err == nil && spec.Named(numbers) {
+		err = errors.New("these are no numbers")
+	}
 	if err != nil {
-		return fmt.Errorf("user %s cannot be looked up in the image, name a number: %w", name, err)
+		return "", fmt.Errorf("user %s is %.40q in the image: %w", user, numbers, err)
+	}
+	return numbers, nil
+}
+
+// row finds a name in a file of the image whose rows are name:x:number:….
+func (p *proxy) row(ctx context.Context, id, file, name string) ([]string, error) {
+	archive, err := p.docker.open(ctx, "GET", "/containers/"+id+"/archive", url.Values{"path": {file}}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be looked up in the image, name a number: %w", name, err)
 	}
 	defer archive.Close()
 	r := tar.NewReader(io.LimitReader(archive, 1<<20))
 	if h, err := r.Next(); err != nil || h.Typeflag != tar.TypeReg {
-		return fmt.Errorf("user %s cannot be looked up in the image, name a number", name)
+		return nil, fmt.Errorf("%s cannot be looked up in the image, name a number: %s is no plain file", name, file)
 	}
-	found, lines := false, bufio.NewScanner(r)
-	for lines.Scan() {
-		fields := strings.Split(lines.Text(), ":")
-		if strings.TrimSpace(fields[0]) != name {
-			continue
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		if row := strings.Split(strings.TrimSpace(lines.Text()), ":"); len(row) > 3 && row[0] == name {
+			return row, nil
 		}
-		if n, err := strconv.Atoi(fields[min(2, len(fields)-1)]); err != nil || n <= 0 {
-			return fmt.Errorf("user %s is root in the image: name another, such as 65532:65532", name)
-		}
-		found = true
 	}
-	if !found || lines.Err() != nil {
-		return fmt.Errorf("the image has no user %s", name)
-	}
-	return nil
+	return nil, fmt.Errorf("the image has no %s in %s", name, file)
 }
 
 // image inspects the entry's image and fetches it where the entry says so.

@@ -33,11 +33,13 @@ type fake struct {
 	version    string
 	program    func(c *fakeContainer)
 	made       int
-	dials      atomic.Int32 // connections that came
-	passwd     struct {
-		kind byte
-		text string
-	}
+	dials      atomic.Int32        // connections that came
+	files      map[string]fakeFile // of every image, by path
+}
+
+type fakeFile struct {
+	kind byte
+	text string
 }
 
 type fakeContainer struct {
@@ -262,11 +264,11 @@ func (f *fake) act(w http.ResponseWriter, r *http.Request, c *fakeContainer, ver
 		io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
 	case "GET archive":
 		f.mu.Lock()
-		passwd := f.passwd
+		file := f.files[r.URL.Query().Get("path")]
 		f.mu.Unlock()
 		archive := tar.NewWriter(w)
-		archive.WriteHeader(&tar.Header{Name: "passwd", Typeflag: passwd.kind, Linkname: "x", Size: int64(len(passwd.text)), Mode: 0o644})
-		io.WriteString(archive, passwd.text)
+		archive.WriteHeader(&tar.Header{Name: "file", Typeflag: file.kind, Linkname: "x", Size: int64(len(file.text)), Mode: 0o644})
+		io.WriteString(archive, file.text)
 		archive.Close()
 	case "POST wait":
 		w.WriteHeader(200)

@@ -65,31 +65,53 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestUserNames: a name is what the image's passwd file makes of it.
+// TestUserNames: a name is what the image's files make of it, and it is that
+// number which Docker is given.
 func TestUserNames(t *testing.T) {
-	b := start(t, `{"mcpServers": {"n": {"type": "docker", "image": "img", "user": "app"}}}`)
-	for text, why := range map[string]string{
-		"root:x:0:0::/:/bin/sh\nother:x:5:5::/:\n": "has no user app",
-		"app:x:0:0::/:\n":                          "is root in the image",
-		"app:x:00:0::/:\n":                         "is root in the image",
-		"app:x:5:5::/:\napp:x:0:0::/:\n":           "is root in the image",
-		"app:x::5::/:\n":                           "is root in the image",
-		"app":                                      "is root in the image",
-		"":                                         "has no user app",
-	} {
+	b := start(t, `{"mcpServers": {"n": {"type": "docker", "image": "img", "user": "app"}, "g": {"type": "docker", "image": "img", "user": "app:crew"}}}`)
+	set := func(kind byte, passwd, group string) {
 		b.mu.Lock()
-		b.passwd.kind, b.passwd.text = tar.TypeReg, text
-		b.mu.Unlock()
-		b.refusedBecause("n", why)
+		defer b.mu.Unlock()
+		b.files = map[string]fakeFile{"/etc/passwd": {kind, passwd}, "/etc/group": {kind, group}}
 	}
-	b.mu.Lock()
-	b.passwd.kind, b.passwd.text = tar.TypeSymlink, ""
-	b.mu.Unlock()
+	const good = "root:x:0:0::/:\napp:x:1000:1001::/:\n"
+	for _, test := range []struct{ server, passwd, group, why string }{
+		{"n", "root:x:0:0::/:/bin/sh\nother:x:5:5::/:\n", "", "has no app in /etc/passwd"},
+		{"n", "app:x:0:5::/:\n", "", "root is refused"},
+		{"n", "app:x:00:5::/:\n", "", "root is refused"},
+		{"n", "app:x:5:0::/:\n", "", "root is refused"},
+		{"n", "app:x:0:0::/:\napp:x:5:5::/:\n", "", "root is refused"},
+		{"n", "app:x::5::/:\n", "", "is not user or user:group"},
+		{"n", "app:x:5:::/:\n", "", "is not user or user:group"},
+		{"n", "app:x:five:5::/:\n", "", "no numbers"},
+		{"n", "app:x:-5:5::/:\n", "", "is not user or user:group"},
+		{"n", "app:x:99999999999:5::/:\n", "", "is not a user number"},
+		{"n", "app", "", "has no app"},
+		{"n", "", "", "has no app"},
+		{"g", good, "crew:x:0:\n", "root is refused"},
+		{"g", good, "crew:x:root:\n", "root is refused"},
+		{"g", good, "other:x:5:\n", "has no crew in /etc/group"},
+		{"g", "app:x:0:5::/:\n", "crew:x:5:\n", "root is refused"},
+	} {
+		set(tar.TypeReg, test.passwd, test.group)
+		b.refusedBecause(test.server, test.why)
+	}
+	set(tar.TypeSymlink, "", "")
 	b.refusedBecause("n", "name a number")
-	b.mu.Lock()
-	b.passwd.kind, b.passwd.text = tar.TypeReg, "root:x:0:0::/:\napp:x:1000:0::/:\n"
-	b.mu.Unlock()
-	b.run("n", nil)
+	set(tar.TypeReg, good, "root:x:0:app\ncrew:x:77:\n")
+	for server, want := range map[string]string{"n": "1000:1001", "g": "1000:77"} {
+		b.run(server, nil)
+		all := b.requests()
+		last := ""
+		for _, r := range all {
+			if strings.HasPrefix(r, "POST") && strings.Contains(r, "/containers/create") {
+				last = r
+			}
+		}
+		if !strings.Contains(last, `"User":"`+want+`"`) || !strings.Contains(last, "uid=1000,gid="+want[5:]) {
+			t.Errorf("%s is not %s: %s", server, want, last)
+		}
+	}
 }
 
 func TestPullMissing(t *testing.T) {

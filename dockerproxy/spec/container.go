@@ -57,7 +57,10 @@ func Container(e *Entry, image Image, instance string, env, secrets map[string]s
 	if user == "" || user == ":" {
 		user = defaultUser
 	}
-	if err := checkUser(user); err != nil {
+	if !Named(user) && !strings.Contains(user, ":") {
+		user += ":" + user // Docker would look the group up, and take root's where it finds none
+	}
+	if err := CheckUser(user); err != nil {
 		return nil, fmt.Errorf("the user of image %q: %w", c.Image, err)
 	}
 	tmpfs, err := mountTmpfs(c, image.Volumes, user)
@@ -140,7 +143,7 @@ func mountTmpfs(c *DockerOptions, volumes map[string]struct{}, user string) (map
 	uid, gid, _ := strings.Cut(user, ":")
 	for _, id := range [][2]string{{",uid=", uid}, {",gid=", gid}} {
 		for target := range all {
-			if id[1] != "" && strings.Trim(id[1], "0123456789") == "" && !strings.Contains(all[target], id[0]) {
+			if id[1] != "" && !Named(id[1]) && !strings.Contains(all[target], id[0]) {
 				all[target] += id[0] + id[1]
 			}
 		}

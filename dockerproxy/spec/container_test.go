@@ -122,6 +122,9 @@ func TestUserOfTheImage(t *testing.T) {
 		{entry + `}`, "", "65532:65532"},
 		{entry + `}`, "node", "node"},
 		{entry + `}`, "1000:1000", "1000:1000"},
+		{entry + `}`, "1000", "1000:1000"}, // Docker would make that 1000:0
+		{entry + `}`, "1000:100", "1000:100"},
+		{entry + `, "user": "1000"}`, "node", "1000:1000"},
 		{entry + `}`, "root", ""},
 		{entry + `}`, "0", ""},
 		{entry + `}`, "00:0", ""},

@@ -157,14 +157,18 @@ func checkDocker(r *reader, e *Entry) {
 			r.warnings = append(r.warnings, fmt.Sprintf("ports: %d is open to other machines on %s", p.Host, p.IP))
 		}
 	}
-	if err := checkUser(c.User); err != nil {
+	if err := CheckUser(c.User); err != nil {
 		r.fail("user", "%v", err)
 	}
 	checkTargets(r, c)
 }
 
-// checkUser refuses root in every spelling; "" is for the image to decide.
-func checkUser(s string) error {
+// Named reports whether a user or group in s is given by name.
+func Named(s string) bool { return strings.Trim(s, "0123456789:") != "" }
+
+// CheckUser refuses root as a number or by that name, in every spelling; "" is
+// for the image to decide.
+func CheckUser(s string) error {
 	user, group, _ := strings.Cut(s, ":")
 	if s != "" && !userName.MatchString(s) {
 		return fmt.Errorf("%q is not user or user:group", s)
@@ -174,7 +178,7 @@ func checkUser(s string) error {
 		switch {
 		case id == "root" || (err == nil && n == 0):
 			return fmt.Errorf("root is refused, also as the group: name another user, such as 65532:65532")
-		case id != "" && strings.Trim(id, "0123456789") == "" && (err != nil || n >= 1<<31):
+		case id != "" && !Named(id) && (err != nil || n >= 1<<31):
 			return fmt.Errorf("%s is not a user number", id)
 		}
 	}

@@ -86,7 +86,8 @@ func filesystem(t *testing.T) *bytes.Buffer {
 	for _, name := range []string{"sh", "cat", "id", "ls", "touch", "env", "sleep", "grep", "echo", "mount", "head", "wc", "ulimit"} {
 		add(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
 	}
-	add(tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("app:x:1234:1234::/:\ntoor:x:0:0::/:\n"))
+	add(tar.Header{Name: "etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("app:x:1234:1235::/:\ntoor:x:0:0::/:\nloose:x:1236:0::/:\n"))
+	add(tar.Header{Name: "etc/group", Typeflag: tar.TypeReg, Mode: 0o644}, []byte("root:x:0:app\ncrew:x:77:\n"))
 	add(tar.Header{Name: "server.sh", Typeflag: tar.TypeReg, Mode: 0o755}, []byte(script))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,20 +105,16 @@ func TestEngineRefuses(t *testing.T) {
 		"novolume": {"type": "docker", "image": "IMAGE", "volumes": ["%s-absent:/data"]},
 		"noimage":  {"type": "docker", "image": "%s-absent"},
 		"toor":     {"type": "docker", "image": "IMAGE", "user": "toor"},
-		"app":      {"type": "docker", "image": "IMAGE", "user": "app"},
+		"loose":    {"type": "docker", "image": "IMAGE", "user": "loose"},
 		"nonet":    {"type": "docker", "image": "IMAGE", "network": "%s-absent"},
 		"nofile":   {"type": "docker", "image": "IMAGE", "entrypoint": ["/not-there"]}`, missing, volume, b.docker.Name, b.docker.Name, b.docker.Name))
 	b.start()
 	for server, why := range map[string]string{"source": "bind source path does not exist", "disguise": "only plain local volumes",
-		"novolume": "docker volume create", "noimage": `"pull" is "never"`, "toor": "is root in the image"} {
+		"novolume": "docker volume create", "noimage": `"pull" is "never"`, "toor": "root is refused", "loose": "root is refused"} {
 		if reply := b.dial().ensure(server, nil); reply.OK || !strings.Contains(reply.Error, why) {
 			t.Errorf("%s: %+v", server, reply)
 		}
 	}
-	if got := b.run("app", nil).sh("id -u"); got != "1234" {
-		t.Errorf("a named user is %q", got)
-	}
-	b.dial().ask(spec.Request{Verb: spec.VerbStop, Server: "app"})
 	for server, why := range map[string]string{"nonet": "not found", "nofile": "not-there"} {
 		l := b.dial()
 		reply := l.ensure(server, nil)
@@ -134,6 +132,45 @@ func TestEngineRefuses(t *testing.T) {
 		t.Errorf("the missing volume was made: %s", out)
 	}
 	b.none()
+}
+
+// TestNoGroupOfRoot: Docker gives a user without a group root's, unless the
+// image says otherwise, and a named one all groups that list it. Each user is
+// tried without us as well.
+func TestNoGroupOfRoot(t *testing.T) {
+	b := prepare(t)
+	image := b.docker.Name + "-numbered"
+	cmd := exec.Command("docker", "import", "-c", `ENTRYPOINT ["/bin/sh", "/server.sh"]`, "-c", "USER 1000", "-", image)
+	cmd.Stdin = filesystem(t)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v\n%s", err, out)
+	}
+	t.Cleanup(func() { b.docker.Try("rmi", "-f", image) })
+	b.config(`"image": {"type": "docker", "image": "` + image + `"},
+		"number": {"type": "docker", "image": "IMAGE", "user": "2000"},
+		"named":  {"type": "docker", "image": "IMAGE", "user": "app", "tmpfs": ["/own:mode=0700"]},
+		"crew":   {"type": "docker", "image": "IMAGE", "user": "1234:crew"}`)
+	b.start()
+	for _, test := range []struct{ server, user, want string }{
+		{"image", "1000", "1000 1000 1000"}, {"number", "2000", "2000 2000 2000"},
+		{"named", "app", "1234 1235 1235"}, {"crew", "", "1234 77 77"},
+	} {
+		if test.user != "" {
+			bare := b.docker.Run("run", "--rm", "--network", "none", "--user", test.user, "--entrypoint", "/bin/id", b.image, "-G")
+			if !slices.Contains(strings.Fields(bare), "0") {
+				t.Errorf("%s has no group of root's without us: %q", test.user, bare)
+			}
+		}
+		l := b.run(test.server, nil)
+		if got := l.sh("echo $(id -u) $(id -g) $(id -G)"); got != test.want {
+			t.Errorf("%s: %q, want %q", test.server, got, test.want)
+		}
+		if test.server == "named" {
+			if got := l.sh("touch /own/x && echo mine"); got != "mine" {
+				t.Errorf("a named user's tmpfs: %q", got)
+			}
+		}
+	}
 }
 
 // TestRestarts: a killed proxy and a killed container leave nothing, and the
