@@ -7,14 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
-
-func TestMain(m *testing.M) {
-	jail.StubMain()
-	os.Exit(m.Run())
-}
 
 func TestEachCommandHasHelp(t *testing.T) {
 	for _, c := range commands {

@@ -14,7 +14,6 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
 	"github.com/sallyport-dev/sallyport/sandboxd/health"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub"
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/local"
 	"github.com/sallyport-dev/sallyport/sandboxd/plan"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
@@ -41,7 +40,6 @@ var commands = []command{
 }
 
 func main() {
-	jail.StubMain()
 	end := []os.Signal{os.Interrupt, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) { // as nohup wants it
 		end = append(end, unix.SIGHUP)

@@ -33,15 +33,20 @@ func (j *Jail) enterOuter() error {
 	if j.abi >= 7 { // every refused signal would be one line in the audit log
 		quiet = unix.LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
 	}
-	if err := enterDomain(j.outer.Fd(), quiet); err != nil {
-		return err
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, j.outer.Fd(), quiet, 0); errno != 0 {
+		return fmt.Errorf("landlock_restrict_self: %w", errno)
 	}
 	return theCanary.beyondReach()
 }
 
-// killDomain ends everything that the calling thread has started. Without
-// proof that the domain holds, it stops the server instead of killing.
-func killDomain() {
+// killAll ends everything that the calling thread has started: the command's
+// group, or in a full jail its domain. Without proof that the domain holds, it
+// stops the server instead of killing.
+func (p *Process) killAll() {
+	if p.jail.cfg.Mode != Full {
+		children.kill(p.pid)
+		return
+	}
 	if err := theCanary.beyondReach(); err != nil {
 		fmt.Fprintln(os.Stderr, "sandboxd: stopping without killing:", err)
 		os.Exit(3)
@@ -102,7 +107,7 @@ func (c *canary) start() error {
 	}
 	defer r.Close()
 	c.leash = w
-	c.pid, _, err = children.fork([]string{stubName, "", "/bin/sh", "-c", "read x"}, nil, []*os.File{r, nil, nil})
+	c.pid, _, err = children.fork(nil, []string{"/bin/sh", "-c", "read x"}, nil, []*os.File{r, nil, nil})
 	return err
 }
 

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"syscall"
@@ -28,6 +29,15 @@ func (c Config) Redundant(rule string) bool {
 		}
 	}
 	return true
+}
+
+// Run starts c and waits for its end.
+func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
+	p, err := j.Start(ctx, c)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.Wait(), nil
 }
 
 // PID is the command's process.

@@ -6,7 +6,6 @@
 package jail
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -143,15 +142,6 @@ func (j *Jail) buildWalls() (err error) {
 		return fmt.Errorf("the canary: %w", err)
 	}
 	return j.selfTest()
-}
-
-// Run starts c and waits for its end.
-func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
-	p, err := j.Start(ctx, c)
-	if err != nil {
-		return Result{}, err
-	}
-	return p.Wait(), nil
 }
 
 // Notices are the lines about this jail that the start-up, doctor and every

@@ -93,26 +93,6 @@ func allow(rules *os.File, r rule, handled uint64) error {
 	return nil
 }
 
-// enterDomain restricts the calling thread, which must be locked.
-func enterDomain(fd, flags uintptr) error {
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, flags, 0); errno != 0 {
-		return fmt.Errorf("landlock_restrict_self: %w", errno)
-	}
-	return nil
-}
-
-// enterFilter installs a filter on the calling thread.
-func enterFilter(raw []byte) error {
-	if len(raw) == 0 || len(raw)%8 != 0 {
-		return fmt.Errorf("no filter")
-	}
-	prog := unix.SockFprog{Len: uint16(len(raw) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&raw[0]))}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
 // filterFile holds a filter where a stub can read it.
 func filterFile(prog []unix.SockFilter) (*os.File, error) {
 	fd, err := unix.MemfdCreate("filter", unix.MFD_CLOEXEC)

@@ -74,17 +74,15 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	defer p.kill()
 	begin := time.Now()
 	oom := surroundings.OOMKills()
-	if err := p.begin(c); err != nil {
+	if err := p.launch(c); err != nil {
 		p.out.drain()
 		started <- err
 		return
 	}
 	started <- nil
 	status := p.await(ctx, c.Timeout)
-	if p.jail.cfg.Mode == Full {
-		killDomain()
-		p.result.Unkillable = !awaitEmpty()
-	}
+	p.killAll()
+	p.result.Unkillable = p.jail.cfg.Mode == Full && !awaitEmpty()
 	p.result.OutputHeld = p.out.drain()
 	p.result.OOMKilled = oom.Since()
 	p.result.Duration = time.Since(begin)
@@ -95,15 +93,6 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	if p.result.Signal != "SIGKILL" { // it ended by itself, just before
 		p.result.TimedOut, p.result.Canceled = false, false
 	}
-}
-
-func (p *Process) begin(c Command) error {
-	if p.jail.cfg.Mode == Full {
-		if err := p.jail.enterOuter(); err != nil {
-			return err
-		}
-	}
-	return p.launch(c)
 }
 
 // await returns when the command's program is gone, for whatever reason.
@@ -123,6 +112,6 @@ func (p *Process) await(ctx context.Context, timeout time.Duration) syscall.Wait
 		p.result.Canceled = true
 	case <-p.killed.Done():
 	}
-	children.kill(p.pid)
+	p.killAll()
 	return <-p.exited
 }

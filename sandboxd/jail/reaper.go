@@ -4,12 +4,15 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/jail/stub"
 )
 
 // children is the one place of this process that forks and waits. A second
@@ -78,14 +81,15 @@ func (r *reaper) reap() bool {
 	return true
 }
 
-// fork starts this program again as a stub, in a session of its own, with the
-// given descriptors (nil: closed). The lock is held until the child is known,
+// fork starts this program again as a stub that takes steps and becomes the
+// program of args, in a session of its own, with the given descriptors (nil: closed). The lock is held until the child is known,
 // so that no status can come before its receiver.
-func (r *reaper) fork(argv, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
+func (r *reaper) fork(steps, args, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
 	attr := &syscall.ProcAttr{Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd()) // of nil: ^0, which closes it
 	}
+	argv := slices.Concat([]string{stub.Name}, steps, []string{stub.End}, args)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)

@@ -19,12 +19,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 )
 
 func TestMain(m *testing.M) {
-	jail.StubMain()
 	if os.Getenv("SERVE_TEST_MAIN") != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()

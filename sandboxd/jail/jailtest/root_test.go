@@ -22,7 +22,6 @@ import (
 // These tests start as root, which the jail's others give up at once. Each
 // starts this program again as a server that is told to prepare a workspace.
 func TestMain(m *testing.M) {
-	jail.StubMain()
 	if dir := os.Getenv("ROOT_TEST_WORKSPACE"); dir != "" {
 		serve(dir)
 	}
@@ -74,12 +73,12 @@ func (a *answer) run(dir string) (err error) {
 	defer j.Close()
 	for script := range strings.SplitSeq(os.Getenv("ROOT_TEST_COMMANDS"), ";;") {
 		var out bytes.Buffer
-		res, err := j.Run(context.Background(), jail.Command{Args: []string{"/bin/sh", "-c", script}, Dir: work, Stdout: &out, Timeout: 3 * time.Minute,
+		p, err := j.Start(context.Background(), jail.Command{Args: []string{"/bin/sh", "-c", script}, Dir: work, Stdout: &out, Timeout: 3 * time.Minute,
 			Env: []string{"HOME=" + a.Workspace.Path, "GOCACHE=" + a.Workspace.Path + "/.cache", "TMPDIR=" + a.Workspace.Path, "GOTOOLCHAIN=local", "PATH=/usr/local/go/bin:/usr/bin:/bin"}})
 		if err != nil {
 			return err
 		}
-		a.Outputs = append(a.Outputs, fmt.Sprintf("%d %s", res.ExitCode, strings.TrimSpace(out.String())))
+		a.Outputs = append(a.Outputs, fmt.Sprintf("%d %s", p.Wait().ExitCode, strings.TrimSpace(out.String())))
 	}
 	return nil
 }

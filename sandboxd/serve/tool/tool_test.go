@@ -19,7 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	jail.StubMain()
 	mountAsRoot()
 	jailtest.Main(m)
 }
