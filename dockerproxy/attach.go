@@ -29,7 +29,7 @@ func (l *link) attach(q *spec.Request) bool {
 	}
 	conn, out, exit, err := l.start(s)
 	if err != nil {
-		l.refuse(q, s.redact(err))
+		l.refuse(q, s.failure(s.redact(err)))
 		return false
 	}
 	l.mu.Lock()

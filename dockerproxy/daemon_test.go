@@ -180,6 +180,9 @@ func (f *fake) route(w http.ResponseWriter, r *http.Request, path string, body [
 		f.create(w, r, body)
 	case parts[0] == "images" && r.Method == "GET":
 		f.answer(w, f.images, strings.TrimSuffix(strings.TrimPrefix(path, "/images/"), "/json"))
+	case path == "/images/create" && r.URL.Query().Get("fromImage") == "endless":
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	case path == "/images/create":
 		f.mu.Lock()
 		f.images[r.URL.Query().Get("fromImage")+":"+r.URL.Query().Get("tag")] = goodImage

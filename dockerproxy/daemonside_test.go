@@ -137,6 +137,25 @@ func TestPullMissing(t *testing.T) {
 	b.refusedBecause("error", "no such manifest")
 }
 
+// TestHubGoneWhilePulling: the next hub need not wait for the end of a pull
+// that nobody waits for.
+func TestHubGoneWhilePulling(t *testing.T) {
+	b := start(t, `{"mcpServers": {"s": {"type": "docker", "pull": "missing", "image": "endless"}}}`)
+	h := b.greet()
+	if _, err := h.conn.Write([]byte(b.ensureLine("s", nil) + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the pull", func() bool { return strings.Contains(strings.Join(b.requests(), "\n"), "/images/create") })
+	if reply := b.greet().ask(b.ensureLine("s", nil)); reply.Code != spec.CodeBusy {
+		t.Errorf("while it lasts: %+v", reply)
+	}
+	h.conn.Close()
+	b.fake.mu.Lock()
+	b.images["endless"] = goodImage
+	b.fake.mu.Unlock()
+	b.until("the claim is free", func() bool { return b.greet().ask(b.ensureLine("s", nil)).OK })
+}
+
 // TestVolumes: a volume that does not exist would be made, and one with
 // options can be a bind mount of /etc.
 func TestVolumes(t *testing.T) {

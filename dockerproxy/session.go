@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -125,18 +126,42 @@ func (l *link) ensure(ctx context.Context, q *spec.Request) error {
 	if err := l.claimSoon(wait, q.Server, s); err != nil {
 		return err
 	}
-	err := l.fill(s, q.Env)
+	err := l.whileThere(s, func() error { return l.fill(s, q.Env) })
 	if err == nil {
 		l.session = s
 		// Told to end before it is attached, there is only this connection.
 		context.AfterFunc(s.ctx, func() { l.conn.CloseRead() })
 		return nil
 	}
+	err = s.failure(err)
+	l.end(s)
+	return err
+}
+
+// failure is err, unless the session was told to end: then the hub shall try
+// again at once.
+func (s *session) failure(err error) error {
 	var cause ended
 	if errors.As(context.Cause(s.ctx), &cause) {
-		err = coded{spec.CodeStale, cause}
+		return coded{spec.CodeStale, cause}
 	}
-	l.end(s)
+	return err
+}
+
+// whileThere works for a hub that waits. One that goes away ends the session,
+// so that a pull, which may take minutes, does not keep the claim.
+func (l *link) whileThere(s *session, work func() error) error {
+	awake := make(chan struct{})
+	go func() {
+		defer close(awake)
+		if _, err := l.in.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			s.cancel(ended(spec.EndStopped))
+		}
+	}()
+	err := work()
+	l.conn.SetReadDeadline(time.Now())
+	<-awake
+	l.conn.SetReadDeadline(time.Time{})
 	return err
 }
 

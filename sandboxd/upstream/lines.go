@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"sync"
+	"time"
 )
 
 // lines speaks newline-delimited JSON-RPC over a byte stream, the framing of
@@ -58,6 +60,7 @@ func (l *lines) write() {
 		line := append(bytes.Clone(raw), '\n')
 		if _, err := l.out.Write(line); err != nil {
 			l.fail(err)
+			time.AfterFunc(stopGrace, func() { l.Close() }) // until then the reader may learn why
 			return
 		}
 	}
@@ -109,14 +112,16 @@ func (l *lines) Receive() ([]byte, error) {
 	}
 }
 
-// reason prefers what made the hub give up over the read error it caused.
+// reason prefers what made the hub give up over the read error it caused, but
+// the server's own end over a write that it made fail.
 func (l *lines) reason(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
+	plain := errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) // says nothing
+	switch {
+	case l.err != nil && (plain || l.err == ErrBacklog || l.err == ErrClosed):
 		return l.err
-	}
-	if errors.Is(err, io.EOF) {
+	case plain:
 		return errors.New("the server ended the connection")
 	}
 	return err
