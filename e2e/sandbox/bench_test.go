@@ -3,6 +3,8 @@
 package sandbox
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +14,20 @@ import (
 )
 
 // TestBenchShell measures `true` in the sandbox in turns: as a tool call through
-// MCP, and as docker exec runs it in the same container. Figures are reported,
-// never asserted.
+// MCP, and as docker exec runs it in the same container, which has the profile
+// of our image. Figures are reported, never asserted.
 func TestBenchShell(t *testing.T) {
 	d := rig.NeedImages(t)
 	rig.Lock(t, "bench")
-	id := d.Container(serve(t, "-p", "127.0.0.1::8000")...)
+	raw, err := os.ReadFile(filepath.Join(rig.Root(t), "sandboxd", "profile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := filepath.Join(rig.PublicDir(t), "profile")
+	if err := os.WriteFile(profile, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	id := d.Container(serve(t, "-p", "127.0.0.1::8000", "-v", profile+":/etc/profile:ro")...)
 	addr := strings.TrimSpace(d.Run("port", id, "8000"))
 	rig.Until(t, "the sandbox's health", func() bool { return rig.Status("http://"+addr+"/healthz") == 200 })
 	session := rig.Connect(t, "http://"+addr+"/mcp-sandbox", strings.Repeat("t", 43), rig.Streamable)
