@@ -15,10 +15,10 @@ const unknownCall = 472
 // numbers are the system calls that the policy names: amd64, arm64 (-1: none).
 const numbers = `
 acct 163 89, add_key 248 217, bpf 321 280, chroot 161 51, clock_settime 227 112, clone 56 220, clone3 435 435,
-delete_module 176 106, fanotify_init 300 262, fanotify_mark 301 263, finit_module 313 273, fsconfig 431 431, fsmount 432 432,
+delete_module 176 106, fanotify_init 300 262, fanotify_mark 301 263, file_setattr 469 469, finit_module 313 273, fsconfig 431 431, fsmount 432 432,
 fsopen 430 430, fspick 433 433, init_module 175 105, io_uring_enter 426 426, io_uring_register 427 427, io_uring_setup 425 425,
 ioctl 16 29, ioperm 173 -1, iopl 172 -1, ioprio_set 251 30, kcmp 312 272, kexec_file_load 320 294, kexec_load 246 104,
-keyctl 250 219, migrate_pages 256 238, modify_ldt 154 -1, mount 165 40, mount_setattr 442 442, move_mount 429 429,
+keyctl 250 219, listns 470 470, migrate_pages 256 238, modify_ldt 154 -1, mount 165 40, mount_setattr 442 442, move_mount 429 429,
 move_pages 279 239, mq_open 240 180, mq_unlink 241 181, msgctl 71 187, msgget 68 186, msgrcv 70 188, msgsnd 69 189,
 name_to_handle_at 303 264, open_by_handle_at 304 265, open_tree 428 428, open_tree_attr 467 467, perf_event_open 298 241,
 pidfd_getfd 438 438, pivot_root 155 41, prlimit64 302 261, process_madvise 440 440, process_mrelease 448 448,
@@ -29,11 +29,12 @@ setpriority 141 140, settimeofday 164 170, shmat 30 196, shmctl 31 195, shmget 2
 swapoff 168 225, swapon 167 224, syslog 103 116, umount2 166 39, unshare 272 97, userfaultfd 323 282, vhangup 153 58`
 
 // always are the calls that no command needs: namespaces, other processes'
-// memory, kernel interfaces with a history, and what only root may anyway.
-const always = "unshare setns clone3 io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl bpf perf_event_open userfaultfd " +
+// memory, kernel interfaces with a history, flags of files that need not be
+// opened (Landlock does not see the call), and what only root may anyway.
+const always = "unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl bpf perf_event_open userfaultfd " +
 	"ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease " +
 	"mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr " +
-	"name_to_handle_at open_by_handle_at init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff " +
+	"name_to_handle_at open_by_handle_at file_setattr init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff " +
 	"quotactl quotactl_fd acct fanotify_init fanotify_mark syslog settimeofday clock_settime sethostname setdomainname vhangup ioperm iopl modify_ldt"
 
 // shared are the calls that reach shared memory and queues of the account's

@@ -124,21 +124,23 @@ func TestHandlesSurviveAReconnect(t *testing.T) {
 
 type callerKey struct{}
 
-func TestHandlesAreBoundToTheirOwner(t *testing.T) {
-	b := newBox(t, func(c *tool.Config) {
-		c.Principal = func(ctx context.Context) string { return fmt.Sprint(ctx.Value(callerKey{})) }
+func principal(ctx context.Context) string { return fmt.Sprint(ctx.Value(callerKey{})) }
+
+// as is a client whose calls are name's, where principal tells the callers.
+func (b *box) as(name string) *mcp.ClientSession {
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			return next(context.WithValue(ctx, callerKey{}, name), method, req)
+		}
 	})
-	as := func(name string) *mcp.ClientSession {
-		server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-				return next(context.WithValue(ctx, callerKey{}, name), method, req)
-			}
-		})
-		b.set.Register(server)
-		return attach(t, server, nil)
-	}
-	alice, mallory := as("alice"), as("mallory")
+	b.set.Register(server)
+	return attach(b.t, server, nil)
+}
+
+func TestHandlesAreBoundToTheirOwner(t *testing.T) {
+	b := newBox(t, func(c *tool.Config) { c.Principal = principal })
+	alice, mallory := b.as("alice"), b.as("mallory")
 	b.client = alice
 	handle := b.start("sleep 1000")
 	b.client = mallory

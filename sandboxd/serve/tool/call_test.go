@@ -178,33 +178,48 @@ func TestDescriptionsSayTheNetwork(t *testing.T) {
 }
 
 // A burst of calls must not take more threads and processes than a container
-// has: each waits for its place.
+// has: each waits for its place. One caller gets half of the places, so that
+// another's command runs beside the largest burst.
 func TestBurstOfCommands(t *testing.T) {
-	const calls, places = 20, 16
-	b := newBox(t)
+	const calls, share, places = 20, 8, 16
+	b := newBox(t, func(c *tool.Config) { c.Principal = principal })
 	var ended sync.WaitGroup
-	for i := range calls {
-		ended.Go(func() {
-			res, _ := b.run(args{"command": fmt.Sprintf("mkdir -p on; touch on/%d; while ! test -e go-on; do sleep 0.05; done", i), "timeout_seconds": 120})
-			if res.ExitCode != 0 {
-				t.Errorf("%+v", res)
-			}
-		})
+	burst := func(name string) {
+		c := b.as(name)
+		for i := range calls {
+			ended.Go(func() {
+				line := fmt.Sprintf("mkdir -p on; touch on/%s.%d; while ! test -e go-on; do sleep 0.05; done", name, i)
+				res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "run_command", Arguments: args{"command": line, "timeout_seconds": 120}})
+				if err != nil || res.IsError {
+					t.Errorf("%s: %v, %v", name, text(res), err)
+				}
+			})
+		}
 	}
 	running := func() int {
 		names, _ := os.ReadDir(b.path("on"))
 		return len(names)
 	}
-	for running() < places {
-		time.Sleep(10 * time.Millisecond)
+	await := func(n int, what string) {
+		for end := time.Now().Add(time.Minute); running() < n && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(500 * time.Millisecond) // what a burst without a bound would take to go on
+		if now := running(); now != n {
+			t.Errorf("%s: %d commands run at once, want %d", what, now, n)
+		}
 	}
-	time.Sleep(500 * time.Millisecond) // what a burst without a bound would take to go on
-	if n := running(); n != places {
-		t.Errorf("%d commands run at once", n)
+	burst("alice")
+	await(share, "one caller")
+	b.client = b.as("bob")
+	if res, _ := b.run(args{"command": "true"}); res.ExitCode != 0 {
+		t.Errorf("another caller beside the burst: %+v", res)
 	}
+	burst("carol")
+	await(places, "two callers")
 	must(t, os.WriteFile(b.path("go-on"), nil, 0o644))
 	ended.Wait()
-	if n := running(); n != calls {
-		t.Errorf("%d of %d ran", n, calls)
+	if n := running(); n != 2*calls {
+		t.Errorf("%d of %d ran", n, 2*calls)
 	}
 }

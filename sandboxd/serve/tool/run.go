@@ -79,6 +79,11 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 		}
 		return s.runAWhile(ctx, req, in, limit)
 	}
+	leave, err := s.shares.enter(ctx, s.owner(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c, err := s.runner.Start(ctx, in.Command, in.Workdir, limit)
 	if err != nil {
 		return nil, err

@@ -78,6 +78,7 @@ type Set struct {
 	cfg           Config
 	files         *files.Workspace
 	runner        *command.Runner
+	shares        shares
 	progressEvery time.Duration
 	stop          context.CancelFunc // of the sweep
 	sweeping      sync.WaitGroup
@@ -105,7 +106,8 @@ func New(cfg Config) (*Set, error) {
 	if cfg.Protected == nil {
 		cfg.Protected = files.DefaultProtected
 	}
-	s := &Set{cfg: cfg, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery}
+	s := &Set{cfg: cfg, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery,
+		shares: shares{of: map[string]*share{}}}
 	var err error
 	if s.runner, err = command.NewRunner(cfg.Jail, s.files, cfg.Private, cfg.OutputLimit); err != nil {
 		return nil, err
