@@ -153,9 +153,9 @@ func (b *boxes) only(server string) string {
 }
 
 // dial opens a client's session.
-func (b *boxes) dial(server string) *mcp.ClientSession {
+func (b *boxes) dial(server string, how rig.Transport) *mcp.ClientSession {
 	b.t.Helper()
-	return rig.Connect(b.t, b.url+"/servers/"+server, b.token, rig.Streamable)
+	return rig.Connect(b.t, b.url+"/servers/"+server, b.token, how)
 }
 
 // key asks a server for its secret. Whatever happens, an answer or an error

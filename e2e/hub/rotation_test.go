@@ -17,7 +17,7 @@ import (
 // connected and need do nothing.
 func TestRotationThroughTheHub(t *testing.T) {
 	b := startBoxes(t, "")
-	one, two := b.dial("one"), b.dial("two")
+	one, two := b.dial("one", rig.Streamable), b.dial("two", rig.Streamable)
 	for want, session := range map[string]func() (string, error){
 		"one": func() (string, error) { return b.key(one) }, "two": func() (string, error) { return b.key(two) }} {
 		if got, err := session(); err != nil || got != want {
@@ -70,7 +70,7 @@ func (b *boxes) nowhere(value string) {
 // value in the end.
 func TestSecretsSwappedAllTheTime(t *testing.T) {
 	b := startBoxes(t, "")
-	one, two := b.dial("one"), b.dial("two")
+	one, two := b.dial("one", rig.Streamable), b.dial("two", rig.Streamable)
 	b.says("one", "one")
 	b.says("two", "two")
 	other := b.only("two")
@@ -141,7 +141,7 @@ func (b *boxes) settled(before []int) {
 // names: whatever the one does, the other's containers stay.
 func TestTwoHubsOnOneEngine(t *testing.T) {
 	a := startBoxes(t, "")
-	one := a.dial("one")
+	one := a.dial("one", rig.Streamable)
 	if got, err := a.key(one); err != nil || got != "one" {
 		t.Fatalf("%q, %v", got, err)
 	}

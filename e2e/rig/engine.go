@@ -43,7 +43,7 @@ func (e *Engine) Start() {
 		os.Remove(e.dir + stale)
 	}
 	cmd := exec.Command(NeedCommand(e.t, "dockerd"), "--host", "unix://"+e.Socket(), "--data-root", e.dir+"/data", "--exec-root", e.dir+"/exec",
-		"--pidfile", e.dir+"/docker.pid", "--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs")
+		"--pidfile", e.dir+"/docker.pid", "--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs", "--log-level", "warn")
 	// A network namespace of its own: with --bridge none it takes docker0 away.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	e.process = Start(e.t, cmd)

@@ -1,9 +1,10 @@
 // Command box is a small MCP server for containers: "env" says what a variable
-// holds, "wait" never answers.
+// holds, "wait" never answers and says so on stderr.
 package main
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"os"
 
@@ -20,6 +21,7 @@ func main() {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: os.Getenv(v.Name)}}}, nil, nil
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		fmt.Fprintln(os.Stderr, "waiting")
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
