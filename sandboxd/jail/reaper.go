@@ -48,17 +48,18 @@ func (r *reaper) loop(died <-chan os.Signal) {
 		case <-died:
 		case <-tick.C:
 		}
-		r.mu.Lock()
 		for r.reap() {
 		}
-		r.mu.Unlock()
 	}
 }
 
 // reap collects one dead child. It looks before it reaps: while the leader of
 // a group is a zombie, its number cannot be given to a stranger, so that is the
-// moment to kill the rest of its group.
+// moment to kill the rest of its group. The lock is held for one child only: a
+// command that forks for ever keeps this going for as long.
 func (r *reaper) reap() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	if err == unix.EINTR {
