@@ -80,7 +80,13 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 		return
 	}
 	started <- nil
-	status := p.await(ctx, c.Timeout)
+	var over <-chan time.Time
+	if c.Timeout > 0 {
+		timer := time.NewTimer(c.Timeout - time.Since(begin))
+		defer timer.Stop()
+		over = timer.C
+	}
+	status := p.await(ctx, over)
 	p.killAll()
 	p.result.Unkillable = p.jail.cfg.Mode == Full && !awaitEmpty()
 	p.result.OutputHeld = p.out.drain()
@@ -96,17 +102,11 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 }
 
 // await returns when the command's program is gone, for whatever reason.
-func (p *Process) await(ctx context.Context, timeout time.Duration) syscall.WaitStatus {
-	var timer <-chan time.Time
-	if timeout > 0 {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		timer = t.C
-	}
+func (p *Process) await(ctx context.Context, over <-chan time.Time) syscall.WaitStatus {
 	select {
 	case status := <-p.exited:
 		return status
-	case <-timer:
+	case <-over:
 		p.result.TimedOut = true
 	case <-ctx.Done():
 		p.result.Canceled = true
