@@ -27,29 +27,47 @@ const (
 func checkBody(c *call) bool {
 	r := c.r
 	h := r.Header
-	if r.ContentLength > c.e.cfg.MaxBodyBytes {
-		return tooLarge(c)
-	}
 	kind := h["Content-Type"]
 	if h["Content-Encoding"] != nil || len(kind) != 1 || (kind[0] != "application/json" && !jsonContent(kind[0])) {
 		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
+	}
+	n := r.ContentLength
+	if n < 0 || n > 64<<10 || n > c.e.cfg.MaxBodyBytes {
+		return checkLarge(c)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return unreadable(c, err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return (h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && plainCall(c, body)) || checkMessage(c, body)
+}
+
+// checkLarge is for what is too long to be allocated at once, or does not say
+// how long it is.
+func checkLarge(c *call) bool {
+	r := c.r
+	if r.ContentLength > c.e.cfg.MaxBodyBytes {
+		return tooLarge(c)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.cfg.MaxBodyBytes))
 	if err != nil {
 		return unreadable(c, err)
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.TransferEncoding = nil
+	return checkMessage(c, body)
+}
+
+func checkMessage(c *call, body []byte) bool {
+	h := c.r.Header
 	m, wrong := parseMessage(body)
 	c.message = m
 	if wrong == nil && (h["Mcp-Method"] != nil || h["Mcp-Name"] != nil || m.version != "") {
 		wrong = disagreement(h, m)
 	}
-	if wrong != nil {
-		return rpcRefuse(c, http.StatusBadRequest, "json-rpc", wrong.code, wrong.text)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-	r.TransferEncoding = nil
-	return true
+	return wrong == nil || rpcRefuse(c, http.StatusBadRequest, "json-rpc", wrong.code, wrong.text)
 }
 
 func unreadable(c *call, err error) bool {

@@ -3,6 +3,7 @@ package plugin
 import (
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"regexp"
 	"strings"
@@ -43,16 +44,17 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{cfg: cfg, name: name, level: levelOf(cfg.LogLevel), origins: map[string]bool{}}
+	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other"}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
 	m.choice("backendAuth", cfg.BackendAuth, "token", "none")
 	m.choice("clientAddress", cfg.ClientAddress, "remote", "x-forwarded-for")
-	m.choice("logLevel", cfg.LogLevel, levels...)
+	m.choice("logLevel", cfg.LogLevel, "debug", "info", "warn", "error")
 	m.number("maxBodyBytes", cfg.MaxBodyBytes, 1<<30)
 	m.number("failuresPerMinute", int64(cfg.FailuresPerMinute), 1000000)
 	m.when(cfg.FilterTools && cfg.Backend != "other", "filterTools is for backend: other: a %s filters its own list", cfg.Backend)
 	e.prefix = pathSetting(m, "pathPrefix", cfg.PathPrefix)
+	e.plain = regexp.MustCompile("^" + regexp.QuoteMeta(e.prefix) + pathForm.String()[1:])
 	e.backendPath = e.prefix
 	if cfg.BackendPath != "" {
 		e.backendPath = pathSetting(m, "backendPath", cfg.BackendPath)

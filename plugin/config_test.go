@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -133,12 +134,15 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// later moves the edge's clock of file checks, so that no test waits.
-func later(h http.Handler) {
+// later makes it time to read the files again, so that no test waits.
+func later(h http.Handler) { until(h, 0) }
+
+// until sets the time at which the edge reads its files again.
+func until(h http.Handler, nanoseconds int64) {
 	e := h.(*edge)
-	e.mu.Lock()
-	e.loaded = time.Time{}
-	e.mu.Unlock()
+	t := *e.table.Load().(*table)
+	t.until = nanoseconds
+	e.table.Store(&t)
 }
 
 func TestFilesAreReadAgain(t *testing.T) {
@@ -205,9 +209,7 @@ func TestFilesAreNotReadAtEachRequest(t *testing.T) {
 	c.Tokens[0].ValueFile = client
 	h := start(t, c, &seen{})
 	do(h, post("/mcp/mcp", readFile))
-	h.(*edge).mu.Lock()
-	h.(*edge).loaded = time.Now().Add(time.Hour)
-	h.(*edge).mu.Unlock()
+	until(h, math.MaxInt64)
 	write(t, client, otherToken)
 	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
 		t.Errorf("status %d: the file was read before its time", rec.Code)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,19 +19,22 @@ type edge struct {
 	cfg          *Config
 	next         http.Handler
 	name         string
-	prefix       string // "" is the root
-	backendPath  string // what prefix is mapped to
+	prefix       string         // "" is the root
+	plain        *regexp.Regexp // paths inside it that every server reads alike
+	backendPath  string         // what prefix is mapped to
 	origins      map[string]bool
 	tokens       []*token
 	backendToken *secret // nil: none
 	oauth        *issuer // nil: none
-	level        int
-	literal      bool // a secret stands in the configuration
+	log          *slog.Logger
+	audit        *slog.Logger // of decisions, whatever logLevel is
+	literal      bool         // a secret stands in the configuration
 	hasFiles     bool
+	hub          bool
+	foreign      bool // the backend is not ours: it is not told who calls
 
 	table   atomic.Value // *table
-	mu      sync.Mutex   // guards what follows
-	loaded  time.Time    // when the files were read
+	mu      sync.Mutex   // guards trouble, and that the files are read once
 	trouble string       // what was wrong with them
 }
 
@@ -47,7 +52,7 @@ type principal struct {
 	header []string // X-Sallyport-Principal
 	grants *grants
 	limits limits
-	usage  *usage // nil: to be looked up
+	usage  *usage
 }
 
 // allowed is the verdict of what is forwarded. The other verdicts name the
@@ -60,6 +65,7 @@ type call struct {
 	rw      http.ResponseWriter
 	r       *http.Request
 	start   time.Time
+	now     int64  // start, in nanoseconds
 	method  string // of HTTP
 	secrets *table
 	who     *principal // nil until authenticated
@@ -90,30 +96,74 @@ func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http
 	}
 	e.next = next
 	if e.literal {
-		logLine(e, "warn", "a literal secret stands in the configuration, where Traefik's API and debug log show it: use sha256, valueFile, backendTokenFile")
+		e.log.Warn("a literal secret stands in the configuration, where Traefik's API and debug log show it: use sha256, valueFile, backendTokenFile")
 	}
 	return e, nil
 }
 
-// ServeHTTP is an ordered list of refusals with the forward at the bottom.
+// ServeHTTP is an ordered list of refusals with the forward at the bottom. What
+// is asked before a function that refuses is the plain case, which most requests
+// are: the interpreter pays for each call, and for each expression of a function
+// that is called, evaluated or not.
 func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	c := &call{e: e, rw: rw, r: r, start: time.Now(), method: r.Method, message: noMessage, verdict: allowed}
-	// Deferred, since a client that goes away unwinds the stack from next.
-	defer func() { finish(c) }()
-	if checkPath(c) && (r.Header["Origin"] == nil || checkOrigin(c)) && authenticate(c) && admit(c) &&
-		(c.method != "POST" || checkBody(c)) && checkGrant(c) {
-		forward(c)
+	start := time.Now()
+	now := start.UnixNano()
+	h := r.Header
+	form := forms[r.Method]
+	c := &call{e: e, rw: rw, r: r, start: start, now: now, method: r.Method, message: noMessage, verdict: allowed}
+	defer func() { // since a client that goes away unwinds the stack from next
+		if c.usage != nil {
+			usageMu.Lock()
+			c.usage.open[c.kind]--
+			usageMu.Unlock()
+		}
+		counters.Add(c.verdict, 1)
+		if e.cfg.AuditLog {
+			audit(c)
+		}
+	}()
+	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.plain.MatchString(r.RequestURI)
+	if !plain && !checkPath(c) {
+		return
 	}
-}
-
-func finish(c *call) {
-	if c.usage != nil {
-		leave(c)
+	if (form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil {
+		refuseForm(c)
+		return
 	}
-	counters.Add(c.verdict, 1)
-	if c.e.cfg.AuditLog {
-		auditLine(c)
+	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) {
+		refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")
+		return
 	}
+	t := e.table.Load().(*table)
+	if now > t.until {
+		t = refresh(e, now)
+	}
+	c.secrets = t
+	i := -1
+	if v := h["Authorization"]; len(v) == 1 && len(v[0]) > 7 && v[0][:7] == "Bearer " {
+		i = match(t.sums, v[0][7:])
+	}
+	if i >= 0 && e.tokens[i].expires == nil {
+		c.who = e.tokens[i].who
+	} else if !authenticateOther(c) {
+		return
+	}
+	who := c.who
+	u := who.usage
+	usageMu.Lock()
+	if form != opensStream && u.full <= now && u.open[calls] < who.limits.open[calls] {
+		u.full = now + who.limits.each
+		u.open[calls]++
+		c.usage = u
+	}
+	usageMu.Unlock()
+	if (c.usage == nil && !admit(c)) || (form == withBody && !checkBody(c)) {
+		return
+	}
+	if (form == withBody || e.hub) && !who.grants.free[c.message.tool] && !checkGrant(c) {
+		return
+	}
+	forward(c, plain)
 }
 
 // refuse answers in words and ends the call.

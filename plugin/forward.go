@@ -15,39 +15,57 @@ var dropped = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Expect": true,
 }
 
+// fine are headers that pass as they are, or that forward sets.
+var fine = map[string]bool{
+	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Authorization": true, "Cache-Control": true,
+	"Content-Length": true, "Content-Type": true, "Cookie": true, "Last-Event-Id": true, "Mcp-Method": true, "Mcp-Name": true,
+	"Mcp-Protocol-Version": true, "Mcp-Session-Id": true, "Origin": true, "Pragma": true, "Referer": true,
+	"Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Traceparent": true, "User-Agent": true,
+	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Port": true, "X-Forwarded-Proto": true,
+	"X-Forwarded-Server": true, "X-Real-Ip": true,
+}
+
 // forward is reached by what no refusal stopped.
-func forward(c *call) {
+func forward(c *call, plain bool) {
 	e := c.e
 	r := c.r
 	h := r.Header
-	clean(h)
+	for key := range h {
+		if !fine[key] && unfit(key) {
+			delete(h, key)
+		}
+	}
 	r.Trailer = nil
-	if e.backendToken != nil {
-		h["Authorization"] = c.secrets.backend
-		if c.secrets.backend == nil {
-			noBackendToken(c)
-			return
-		}
+	h["Authorization"] = c.secrets.backend
+	if h["Authorization"] == nil && !noBackendToken(c) {
+		return
 	}
-	if e.cfg.Backend != "other" {
+	if !e.foreign {
+		g := c.who.grants
 		h["X-Sallyport-Principal"] = c.who.header
-		h["X-Sallyport-Tools"] = c.who.grants.toolsHeader
-		if c.who.grants.askHeader != nil {
-			h["X-Sallyport-Ask"] = c.who.grants.askHeader
+		h["X-Sallyport-Tools"] = g.toolsHeader
+		if g.askHeader != nil {
+			h["X-Sallyport-Ask"] = g.askHeader
 		}
 	}
-	if c.method == "GET" || (c.method == "POST" && e.cfg.Backend == "other") {
+	if e.foreign || c.method == "GET" {
 		forwardStream(c)
 		return
 	}
-	mapPath(r, e)
+	if !plain || e.prefix != e.backendPath {
+		mapPath(r, e)
+	}
 	e.next.ServeHTTP(c.rw, r)
 }
 
-func noBackendToken(c *call) {
-	refuse(c, http.StatusServiceUnavailable, "backend token", "the backend's token cannot be read: see the log")
+// noBackendToken lets pass where the backend has no token, and refuses where it
+// has one that cannot be read.
+func noBackendToken(c *call) bool {
+	delete(c.r.Header, "Authorization")
+	return c.e.backendToken == nil || refuse(c, http.StatusServiceUnavailable, "backend token", "the backend's token cannot be read: see the log")
 }
 
+// forwardStream stands before answers that may have to be changed.
 func forwardStream(c *call) {
 	w := newStreamWriter(c)
 	mapPath(c.r, c.e)
@@ -59,16 +77,12 @@ func forwardStream(c *call) {
 	w.end()
 }
 
-// clean drops headers. Those with an underscore or a dot go because many servers
-// read both as hyphens, so they could be taken for one of ours; Mcp-Param- names
-// come from tool schemas and end in anything.
-func clean(h http.Header) {
-	for key := range h {
-		if dropped[key] || (strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-")) ||
-			(len(key) > 9 && (key[:10] == "X-Sallypor" || key[:10] == "Tailscale-")) {
-			delete(h, key)
-		}
-	}
+// unfit says which headers never pass. Those with an underscore or a dot do not
+// because many servers read both as hyphens, so they could be taken for one of
+// ours; Mcp-Param- names come from tool schemas and end in anything.
+func unfit(key string) bool {
+	return dropped[key] || (strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-")) ||
+		strings.HasPrefix(key, "X-Sallypor") || strings.HasPrefix(key, "Tailscale-")
 }
 
 // mapPath replaces prefix by backendPath. Both of Traefik's proxies parse

@@ -82,6 +82,12 @@ func asText(raw json.RawMessage) string {
 	return s
 }
 
+// sameMessage is about what policy and refusals use.
+func sameMessage(a, b *message) bool {
+	return string(a.id) == string(b.id) && a.method == b.method && a.tool == b.tool && a.name == b.name &&
+		a.hasName == b.hasName && a.version == b.version && a.resources == b.resources
+}
+
 // FuzzBody: an accepted body says the same to every parser.
 func FuzzBody(f *testing.F) {
 	paths, err := filepath.Glob(filepath.Join("..", "testdata", "jsonrpc", "*.txt"))
@@ -98,6 +104,10 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, bad := parseMessage(body)
+		c := &call{}
+		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
+			t.Fatalf("read as a plain call %+v, else %+v (%v)", c.message, m, bad)
+		}
 		if bad != nil {
 			return
 		}

@@ -11,6 +11,7 @@ type grants struct {
 	tools   map[string]bool // as written: tool, server/tool or server/*
 	servers map[string]bool // servers of which anything is granted
 	methods map[string]bool // from method:NAME
+	free    map[string]bool // tools that may be called without another look
 
 	toolsHeader []string // X-Sallyport-Tools
 	askHeader   []string // X-Sallyport-Ask; nil where it is absent
@@ -23,6 +24,9 @@ var (
 
 func parseGrants(m *mistakes, where, backend string, list []string) *grants {
 	g := &grants{tools: map[string]bool{}, servers: map[string]bool{}, methods: map[string]bool{}}
+	if backend != "hub" {
+		g.free = g.tools // of a hub, the place decides too
+	}
 	m.when(len(list) == 0, `%stools is empty: list what may be called, or "*" for everything`, where)
 	var named, asking []string
 	for _, entry := range list {

@@ -114,7 +114,7 @@ func refetch(e *edge, s *keySet, is *issuer) {
 	close(s.busy)
 	s.busy = nil
 	if err != nil {
-		logLine(e, "error", "the keys of "+is.url+" cannot be fetched: "+err.Error())
+		e.log.Error("the keys of " + is.url + " cannot be fetched: " + err.Error())
 		return
 	}
 	s.keys = keys

@@ -54,38 +54,27 @@ var (
 	swept   time.Time
 )
 
-// admit counts the request against its principal's limits.
+// admit counts a request that is not the plain case: one that opens a stream, or
+// does not find its principal's bucket full and a place for a call.
 func admit(c *call) bool {
+	who := c.who
+	u := who.usage
 	if c.method == "GET" {
 		c.kind = streams
 	}
-	u := c.who.usage
-	if u == nil {
-		u = usageOf(c.e, c.who.id, c.start)
-	}
-	if u == nil {
-		return tooMany(c, 60, "principals")
-	}
-	now := c.start.UnixNano()
+	wait := 1 + 9*c.kind
+	why := "open calls or streams"
 	usageMu.Lock()
-	wait := 0
-	open := u.open[c.kind] < c.who.limits.open[c.kind]
-	if open {
-		wait = take(u, now, c.who.limits.each)
+	if u.open[c.kind] < who.limits.open[c.kind] {
+		why = "requests per minute"
+		wait = take(u, c.now, who.limits.each)
 	}
-	if open && wait == 0 {
+	if wait == 0 {
 		u.open[c.kind]++
 		c.usage = u
 	}
 	usageMu.Unlock()
-	return c.usage != nil || overLimit(c, wait)
-}
-
-func overLimit(c *call, wait int) bool {
-	if wait > 0 {
-		return tooMany(c, wait, "requests per minute")
-	}
-	return tooMany(c, 1+9*c.kind, "open calls or streams")
+	return wait == 0 || tooMany(c, wait, why)
 }
 
 func tooMany(c *call, wait int, why string) bool {
@@ -106,15 +95,8 @@ func becomeStream(c *call) bool {
 	return room || tooMany(c, 10, "open streams")
 }
 
-// leave gives a call's place back.
-func leave(c *call) {
-	usageMu.Lock()
-	c.usage.open[c.kind]--
-	usageMu.Unlock()
-}
-
-// usageOf returns nil where there is no room for one more principal. At most
-// once a second it forgets who is idle with a full bucket.
+// usageOf returns nil where there is no room for one more principal of OAuth.
+// At most once a second it forgets who is idle with a full bucket.
 func usageOf(e *edge, id string, now time.Time) *usage {
 	key := e.name + "\x00" + id
 	usageMu.Lock()
@@ -131,7 +113,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 			}
 		}
 	}
-	if len(usages) >= maxUsages {
+	if len(usages) >= maxUsages && strings.HasPrefix(id, "oauth:") { // tokens are as many as are configured
 		return nil
 	}
 	u = &usage{}

@@ -140,22 +140,26 @@ func TestUsageIsBounded(t *testing.T) {
 	now := time.Now()
 	e := &edge{name: t.Name()}
 	for i := 0; i < maxUsages; i++ {
-		u := usageOf(e, strconv.Itoa(i), now)
+		u := usageOf(e, "oauth:"+strconv.Itoa(i), now)
 		take(u, now.UnixNano(), int64(6*time.Second))
 		u.open[streams] = 1
 	}
-	if usageOf(e, "one more", now.Add(2*time.Minute)) != nil {
+	if usageOf(e, "oauth:one more", now.Add(2*time.Minute)) != nil {
 		t.Error("an open stream was forgotten, or the registry is not bounded")
 	}
-	c := config()
+	p := newIDP(t)
 	s := &seen{}
-	if rec := do(start(t, c, s), post("/mcp/mcp", readFile)); rec.Code != 429 || s.calls != 0 {
+	h := start(t, p.config(), s)
+	if rec := do(h, bearing(p.good(t))); rec.Code != 429 || s.calls != 0 {
 		t.Errorf("a principal without room: status %d", rec.Code)
+	}
+	if rec := do(start(t, config(), s), post("/mcp/mcp", readFile)); rec.Code != 200 {
+		t.Errorf("a configured token, which always has room: status %d", rec.Code)
 	}
 	for _, u := range usages {
 		u.open[streams] = 0
 	}
-	if usageOf(e, "one more", now.Add(4*time.Minute)) == nil || len(usages) != 1 {
+	if usageOf(e, "oauth:one more", now.Add(4*time.Minute)) == nil || len(usages) > 2 {
 		t.Errorf("%d idle principals are kept", len(usages))
 	}
 	usages = kept

@@ -1,15 +1,15 @@
 package plugin
 
 import (
-	"encoding/json"
 	"expvar"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 )
 
-// levels are the values of logLevel, in the order of their weight.
-var levels = []string{"debug", "info", "warn", "error"}
+// levels are the values of logLevel.
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 // out is where log and audit lines go. Traefik would show what a plugin prints
 // by other ways at its own levels, without a label, or not at all.
@@ -27,63 +27,47 @@ func sharedCounters() *expvar.Map {
 	return expvar.NewMap("sallyport")
 }
 
-func levelOf(name string) int {
-	for i := range levels {
-		if levels[i] == name {
-			return i
-		}
+// logger writes lines of JSON about one middleware, each with one call.
+func logger(name string, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})).With("middleware", name)
+}
+
+// audit writes the line of one decision. It has neither a token nor an argument.
+func audit(c *call) {
+	m := c.message
+	ms := float64(time.Since(c.start).Microseconds()) / 1000
+	if m.plain && c.status == 0 {
+		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "ms", ms)
+		return
 	}
-	return 1
+	auditOther(c, ms)
 }
 
-// entry is a line about the middleware itself, or the audit of one decision. It
-// has neither a token nor an argument. Status is absent where the backend's
-// answer passed unwrapped: Traefik's access log has it.
-type entry struct {
-	Time       string  `json:"time"`
-	Middleware string  `json:"middleware"`
-	Level      string  `json:"level,omitempty"`
-	Message    string  `json:"msg,omitempty"`
-	Verdict    string  `json:"verdict,omitempty"` // in audit lines only
-	Principal  string  `json:"principal,omitempty"`
-	HTTP       string  `json:"http,omitempty"`
-	Method     string  `json:"method,omitempty"` // of JSON-RPC
-	Tool       string  `json:"tool,omitempty"`
-	Status     int     `json:"status,omitempty"`
-	Millis     float64 `json:"ms,omitempty"`
-	Client     string  `json:"client,omitempty"` // of refusals
-}
-
-func logLine(e *edge, level, message string) {
-	if levelOf(level) >= e.level {
-		writeLine(entry{Time: time.Now().UTC().Format(time.RFC3339), Middleware: e.name, Level: level, Message: message})
-	}
-}
-
-func auditLine(c *call) {
-	a := entry{Time: c.start.UTC().Format(time.RFC3339Nano), Middleware: c.e.name, Verdict: c.verdict, HTTP: short(c.method),
-		Method: short(c.message.method), Tool: short(c.message.tool), Status: c.status,
-		Millis: float64(time.Since(c.start).Microseconds()) / 1000}
+// auditOther bounds what a client can write into the log. Status is absent where
+// the backend's answer passed unwrapped: Traefik's access log has it.
+func auditOther(c *call, ms float64) {
+	line := []interface{}{"verdict", c.verdict, "http", short(c.method), "ms", ms}
 	if c.who != nil {
-		a.Principal = c.who.id
+		line = append(line, "principal", c.who.id)
+	}
+	if c.message.method != "" {
+		line = append(line, "method", short(c.message.method))
+	}
+	if c.message.tool != "" {
+		line = append(line, "tool", short(c.message.tool))
+	}
+	if c.status != 0 {
+		line = append(line, "status", c.status)
 	}
 	if c.verdict != allowed {
-		a.Client = c.r.RemoteAddr
+		line = append(line, "client", c.r.RemoteAddr)
 	}
-	writeLine(a)
+	c.e.audit.Info("audit", line...)
 }
 
-// short bounds what a client can write into the log.
 func short(s string) string {
 	if len(s) > 128 {
 		return s[:128] + "…"
 	}
 	return s
-}
-
-// writeLine writes with one call, so that lines do not mix.
-func writeLine(e entry) {
-	if line, err := json.Marshal(e); err == nil {
-		_, _ = out.Write(append(line, '\n'))
-	}
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,6 +17,7 @@ type message struct {
 	hasName   bool
 	version   string // params._meta's protocol version
 	resources bool   // subscriptions/listen asks for resources
+	plain     bool   // its texts need no escapes in JSON
 }
 
 // noMessage is that of a request without a body.
@@ -41,6 +43,37 @@ const versionKey = "io.modelcontextprotocol/protocolVersion"
 // take other cases of them for the same, so those are refused.
 var exactKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
 	"name": true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
+
+// What the SDKs write around the arguments of a call, with the id at either end.
+var (
+	callHead = regexp.MustCompile(`^\{"(?:jsonrpc":"2\.0","id":(` + plainID + `),")?method":"tools/call","params":\{"name":"([A-Za-z0-9_.-]{1,128})","arguments":`)
+	callEnd  = regexp.MustCompile(`\},"jsonrpc":"2\.0","id":(` + plainID + `)\}$`)
+)
+
+const plainID = `[0-9]{1,15}|"[A-Za-z0-9_-]{1,64}"`
+
+// plainCall reads the calls that most messages are, in a part of parseMessage's
+// time, and leaves to it what it does not know. Both read the same from what it
+// knows: around the arguments every byte is given, and they are one JSON value.
+func plainCall(c *call, body []byte) bool {
+	head := callHead.FindSubmatch(body)
+	if head == nil {
+		return false
+	}
+	id := head[1]
+	rest := body[len(head[0]):]
+	if id != nil && bytes.HasSuffix(rest, []byte("}}")) {
+		rest = rest[:len(rest)-2]
+	} else if end := callEnd.FindSubmatchIndex(rest); id == nil && end != nil {
+		id = rest[end[2]:end[3]]
+		rest = rest[:end[0]]
+	} else {
+		return false
+	}
+	tool := string(head[2])
+	c.message = &message{id: id, method: "tools/call", tool: tool, name: tool, hasName: true, plain: true}
+	return json.Valid(rest) && utf8.Valid(rest) && bytes.Count(rest, leftBrace)+bytes.Count(rest, leftBracket) < maxDepth
+}
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on
 // duplicate keys, other cases, trailing data, batches and bad UTF-8; a body on

@@ -48,5 +48,44 @@ func TestVectors(t *testing.T) {
 		if bad == nil && (m.method != want["Method"] || m.tool != want["Tool"]) {
 			t.Errorf("%s: read method %q and tool %q", path, m.method, m.tool)
 		}
+		c := &call{}
+		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
+			t.Errorf("%s: as a plain call it is %+v, else %+v", path, c.message, m)
+		}
+	}
+}
+
+// The calls of the SDKs are read the short way, to the same end.
+func TestPlainCalls(t *testing.T) {
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"a"}}}`,
+		`{"jsonrpc":"2.0","id":"a-1_B","method":"tools/call","params":{"name":"a.b","arguments":{"x":{"y":["{",1]}}}}`,
+		`{"method":"tools/call","params":{"name":"read_file","arguments":{"path":"é\"},"}},"jsonrpc":"2.0","id":12}`,
+		`{"method":"tools/call","params":{"name":"read_file","arguments":{"a":"},\"jsonrpc\":\"2.0\",\"id\":7}"}},"jsonrpc":"2.0","id":"x"}`,
+	} {
+		c := &call{}
+		m, bad := parseMessage([]byte(body))
+		if !plainCall(c, []byte(body)) || bad != nil || !sameMessage(c.message, m) {
+			t.Errorf("%s: %+v, else %+v (%v)", body, c.message, m, bad)
+		}
+	}
+}
+
+// What only looks like a plain call is left to the whole parser.
+func TestNotPlainCalls(t *testing.T) {
+	head := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":`
+	late := `{"method":"tools/call","params":{"name":"read_file","arguments":`
+	for _, body := range []string{
+		``, `{}`, head, head + `{}`, head + `{}}`, head + `1`, head + `}}`, head + `{}}} `, head + `{}}}}`, head + `{}},"id":2}`,
+		head + `{},"name":"run_command"}}`, head + `{}},"params":{"name":"run_command"}}`, head + `{},"_meta":{}}}`,
+		head + `{}}},"jsonrpc":"2.0","id":2}`, head + "{\"a\":\"\xff\"}}}", head + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`,
+		late + `{}}}`, late + `{}},"jsonrpc":"2.0"}`, late + `{}},"jsonrpc":"2.0","id":1,"id":2}`, late + `{}},"jsonrpc":"2.0","id":null}`,
+		late + `{},"name":"x"},"jsonrpc":"2.0","id":1}`, late + `{}},"jsonrpc":"2.0","id":1}}`, late + `{}},"method":"x","jsonrpc":"2.0","id":1}`,
+		strings.Replace(head, `"id":1`, `"id":1.5`, 1) + `{}}}`, strings.Replace(head, `read_file`, `read\u005ffile`, 1) + `{}}}`,
+		strings.Replace(head, `"name"`, `"Name"`, 1) + `{}}}`, strings.Replace(head, `,"id":1`, ``, 1) + `{}}}`,
+	} {
+		if c := (&call{}); plainCall(c, []byte(body)) {
+			t.Errorf("%s is read as a plain call: %+v", body, c.message)
+		}
 	}
 }

@@ -103,6 +103,6 @@ func authenticateJWT(c *call, text string) bool {
 		}
 	}
 	id := "oauth:" + cl.principal
-	c.who = &principal{id: id, header: []string{id}, grants: is.grants, limits: is.limits}
-	return true
+	c.who = &principal{id: id, header: []string{id}, grants: is.grants, limits: is.limits, usage: usageOf(c.e, id, c.start)}
+	return c.who.usage != nil || tooMany(c, 60, "principals")
 }

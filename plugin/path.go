@@ -22,21 +22,9 @@ func hasDotSegment(path string) bool {
 	return strings.Contains(path, "/./") || strings.Contains(path, "/../") || strings.Contains(path, ";")
 }
 
-// checkPath is the first refusal: what the request is for, its form, and whether
-// every server behind reads its path alike.
+// checkPath is the first refusal: whether every server behind reads the path
+// alike. A plain one has been recognized already.
 func checkPath(c *call) bool {
-	u := c.r.URL
-	path := u.Path
-	n := len(c.e.prefix)
-	if u.RawPath == "" && u.Opaque == "" && len(path) > n && path[n] == '/' && path[:n] == c.e.prefix &&
-		!strings.ContainsAny(path, badInPath) && !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
-		return checkForm(c)
-	}
-	return checkOddPath(c)
-}
-
-// checkOddPath looks closer at a path that is not plain.
-func checkOddPath(c *call) bool {
 	u := c.r.URL
 	path := u.Path
 	if strings.Contains(path, "/.well-known/") {
@@ -47,36 +35,30 @@ func checkOddPath(c *call) bool {
 		strings.ContainsAny(path, badInPath) || strings.Contains(path, "//") || hasDotSegment(path) ||
 		strings.Contains(strings.ToLower(escaped), "%2f") || strings.Contains(strings.ToLower(escaped), "%2e") {
 		if contains(c.r.Header["X-Forwarded-Prefix"], c.e.prefix) { // which StripPrefix leaves behind
-			logLine(c.e, "warn", "a request came without "+c.e.prefix+": put StripPrefix after this middleware, or remove it and set backendPath")
+			c.e.log.Warn("a request came without " + c.e.prefix + ": put StripPrefix after this middleware, or remove it and set backendPath")
 		}
 		return refuse(c, http.StatusNotFound, "path", "there is no MCP server at this path")
 	}
-	return checkForm(c)
+	return true
 }
 
-// checkForm refuses other methods, bodies where none belong, and Upgrade.
-func checkForm(c *call) bool {
-	return c.r.Header["Upgrade"] == nil && (c.method == "POST" || (c.r.ContentLength == 0 && bodiless[c.method])) || refuseForm(c)
-}
+// The forms of a request, by its method.
+const (
+	withBody = iota + 1
+	withoutBody
+	opensStream // or answers in one piece
+)
 
-var bodiless = map[string]bool{"GET": true, "HEAD": true, "DELETE": true}
+var forms = map[string]int{"POST": withBody, "HEAD": withoutBody, "DELETE": withoutBody, "GET": opensStream}
 
+// refuseForm refuses other methods, bodies where none belong, and Upgrade.
 func refuseForm(c *call) bool {
 	switch {
-	case len(c.r.Header["Upgrade"]) > 0:
+	case c.r.Header["Upgrade"] != nil:
 		return refuse(c, http.StatusBadRequest, "upgrade", "this endpoint does not change protocols")
-	case bodiless[c.method]:
+	case forms[c.method] != 0:
 		return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
 	}
 	c.rw.Header().Set("Allow", "GET, HEAD, POST, DELETE")
 	return refuse(c, http.StatusMethodNotAllowed, "http method", "this endpoint serves GET, HEAD, POST and DELETE")
-}
-
-// checkOrigin refuses pages of other sites (DNS rebinding). It is asked where
-// there is an Origin at all: only browsers are bound to send it.
-func checkOrigin(c *call) bool {
-	if values := c.r.Header["Origin"]; len(values) == 1 && c.e.origins[values[0]] {
-		return true
-	}
-	return refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -21,6 +22,7 @@ type secret struct {
 type table struct {
 	sums    [][]byte // as edge.tokens; nil matches nothing
 	backend []string // Authorization for the backend; nil where there is none that is usable
+	until   int64    // nanoseconds at which the files are to be read again
 }
 
 // secretInterval is how often files are read again: often enough for a
@@ -68,7 +70,10 @@ func (s *secret) name() string {
 // loadSecrets reads every secret and adds what is wrong to the list. What cannot
 // be used matches nothing: a client token then gets 401, a backend token 503.
 func loadSecrets(e *edge, wrong *[]string) *table {
-	t := &table{sums: make([][]byte, len(e.tokens))}
+	t := &table{sums: make([][]byte, len(e.tokens)), until: math.MaxInt64}
+	if e.hasFiles {
+		t.until = time.Now().UnixNano() + int64(secretInterval)
+	}
 	for i, tok := range e.tokens {
 		sum, _, err := tok.secret.read()
 		if err != nil {
@@ -102,28 +107,23 @@ func indexOf(sums [][]byte, sum []byte) int {
 	return -1
 }
 
-// refresh reads the files again once they are secretInterval old. There is no
-// goroutine: a request pays for it.
-func refresh(e *edge, now time.Time) {
+// refresh reads the files again once their time has come. There is no goroutine:
+// a request pays for it.
+func refresh(e *edge, now int64) *table {
 	e.mu.Lock()
-	if now.Sub(e.loaded) >= secretInterval {
-		e.loaded = now
-		reloadSecrets(e)
+	defer e.mu.Unlock()
+	if t := e.table.Load().(*table); now <= t.until { // another request has paid
+		return t
 	}
-	e.mu.Unlock()
-}
-
-func reloadSecrets(e *edge) {
 	var wrong []string
-	e.table.Store(loadSecrets(e, &wrong))
+	t := loadSecrets(e, &wrong)
+	e.table.Store(t)
 	trouble := strings.Join(wrong, "; ")
-	if trouble == e.trouble {
-		return
+	if trouble != "" && trouble != e.trouble {
+		e.log.Error("a token is refused until its file is mended: " + trouble)
+	} else if trouble != e.trouble {
+		e.log.Info("all token files can be used again")
 	}
 	e.trouble = trouble
-	if trouble == "" {
-		logLine(e, "info", "all token files can be used again")
-	} else {
-		logLine(e, "error", "a token is refused until its file is mended: "+trouble)
-	}
+	return t
 }

@@ -182,5 +182,5 @@ func (w *streamWriter) fail(why string) {
 func (w *streamWriter) close(why string) {
 	w.dead = true
 	w.c.verdict = "answer stopped"
-	logLine(w.c.e, "error", "an answer for "+w.c.who.id+" was stopped: "+why)
+	w.c.e.log.Error("an answer for " + w.c.who.id + " was stopped: " + why)
 }

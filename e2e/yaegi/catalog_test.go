@@ -135,7 +135,7 @@ func TestCatalogChild(t *testing.T) {
 
 // decode is the way that Traefik and the catalog decode a plugin's settings:
 // scalars as strings, weak types, lists also as comma-separated text.
-func decode(t *testing.T, data map[string]any, into any) {
+func decode(t testing.TB, data map[string]any, into any) {
 	t.Helper()
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.StringToSliceHookFunc(","), WeaklyTypedInput: true, Result: into,

@@ -16,7 +16,7 @@ import (
 const module = "github.com/sallyport-dev/sallyport"
 
 // gopath makes a GOPATH with this checkout in it, as Traefik unpacks plugins.
-func gopath(t *testing.T) string {
+func gopath(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	link := filepath.Join(dir, "src", filepath.FromSlash(module))
