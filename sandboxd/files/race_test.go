@@ -68,8 +68,11 @@ func TestSwapRaceReads(t *testing.T) {
 
 func TestSwapRaceWrites(t *testing.T) {
 	w, _, outside := swapped(t)
-	done := 0
-	for i := range 2000 {
+	done, races := 0, 2000
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		races = 10_000
+	}
+	for i := range races {
 		var err error
 		if i%2 == 0 {
 			_, err = w.Write("d/f", "inside", i%4 == 0)
@@ -92,7 +95,7 @@ func TestSwapRaceWrites(t *testing.T) {
 			t.Fatalf("escaped: %v, %q", entries, data)
 		}
 	}
-	t.Logf("%d written inside, %d refused", done, 2000-done)
+	t.Logf("%d written inside, %d refused", done, races-done)
 }
 
 // Looking before opening, as most do it, does escape.
