@@ -30,7 +30,7 @@ func authenticateOther(c *call) bool {
 	case i >= 0:
 		t := c.e.tokens[i]
 		c.who = t.who
-		return t.expires == nil || c.start.Before(*t.expires) || wrongToken(c, "the token "+t.who.id+" has expired")
+		return c.now < t.until || wrongToken(c, expired)
 	case len(c.r.Header["Authorization"]) == 0:
 		return unauthorized(c, "", "send Authorization: Bearer <token>")
 	case text == "":
@@ -53,9 +53,15 @@ func match(sums [][]byte, text string) int {
 	return found
 }
 
+const expired = "the token has expired"
+
 // wrongToken answers 401, or 429 once an address has sent too many. A right
-// token never comes here, so nobody can be locked out by others.
+// token never comes here, and the owner of one that has expired learns that it
+// has to be renewed: nobody can be locked out by others.
 func wrongToken(c *call, text string) bool {
+	if text == expired {
+		return unauthorized(c, "invalid_token", text)
+	}
 	if wait := countFailure(c); wait > 0 {
 		c.rw.Header().Set("Retry-After", strconv.Itoa(wait))
 		return refuse(c, http.StatusTooManyRequests, "locked out", "too many wrong tokens from this address")

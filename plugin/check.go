@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"regexp"
 	"strings"
@@ -99,13 +100,15 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	}
 	m.unknown(where, cfg.Extra)
 	id := "token:" + cfg.Name
-	t := &token{where: where, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()), grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
+	t := &token{where: where, until: math.MaxInt64, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()), grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
 		m.when(err != nil, "%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
 		day = day.AddDate(0, 0, 1)
-		t.expires = &day
+		if day.Year() < 2262 { // until when nanoseconds fit
+			t.until = day.UnixNano()
+		}
 	}
 	given := 0
 	for _, s := range []string{cfg.SHA256, cfg.Value, cfg.ValueFile} {

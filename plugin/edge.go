@@ -40,10 +40,10 @@ type edge struct {
 
 // token is one client token of the configuration.
 type token struct {
-	who     *principal
-	where   string // for messages
-	secret  *secret
-	expires *time.Time // nil: never
+	who    *principal
+	where  string // for messages
+	secret *secret
+	until  int64 // nanoseconds at which it expires
 }
 
 // principal is who calls.
@@ -143,7 +143,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if v := h["Authorization"]; len(v) == 1 && len(v[0]) > 7 && v[0][:7] == "Bearer " {
 		i = match(t.sums, v[0][7:])
 	}
-	if i >= 0 && e.tokens[i].expires == nil {
+	if i >= 0 && now < e.tokens[i].until {
 		c.who = e.tokens[i].who
 	} else if !authenticateOther(c) {
 		return

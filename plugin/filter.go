@@ -14,7 +14,7 @@ func filterList(raw []byte, g *grants) ([]byte, bool) {
 		return raw, false
 	}
 	var result map[string]json.RawMessage
-	if err := json.Unmarshal(top["result"], &result); err != nil || result["content"] != nil {
+	if err := json.Unmarshal(top["result"], &result); err != nil {
 		return raw, true
 	}
 	var tools []map[string]json.RawMessage

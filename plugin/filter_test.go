@@ -50,7 +50,6 @@ func TestFilterLeavesAlone(t *testing.T) {
 	logged(t)
 	json := http.Header{"Content-Type": {"application/json"}}
 	for _, body := range []string{
-		`{"jsonrpc":"2.0","id":1,"result":{"content":[],"tools":[{"name":"rm_all"}]}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"<no>"}}`,
 		`{ "jsonrpc":"2.0","id":1, "result":{"tools":[{"name":"read_file"}]}}`,
 	} {
@@ -80,6 +79,7 @@ func TestFilterFailsClosed(t *testing.T) {
 	sse := http.Header{"Content-Type": {"text/event-stream"}}
 	rows := []*answering{
 		{status: 200, header: json, body: "[" + toolList + "]"},
+		{status: 200, header: json, body: `{"jsonrpc":"2.0","id":1,"result":{"content":[],"tools":[{"name":"rm_all"}]}}`},
 		{status: 200, header: json, body: toolList[:60]},
 		{status: 200, header: http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, body: toolList},
 		{status: 200, header: sse, body: "data: [" + toolList + "]\n\n"},

@@ -98,17 +98,14 @@ func mapPath(r *http.Request, e *edge) {
 func replacePrefix(r *http.Request, prefix, backendPath string) {
 	u := r.URL
 	escaped := u.EscapedPath()
-	u.RawPath = orRoot(backendPath + escaped[len(prefix):])
-	u.Path = orRoot(backendPath + u.Path[len(prefix):])
+	u.RawPath = backendPath + escaped[len(prefix):]
+	u.Path = backendPath + u.Path[len(prefix):]
+	if u.Path == "" {
+		u.RawPath = "/"
+		u.Path = "/"
+	}
 	removed := strings.TrimSuffix(prefix, backendPath)
 	if removed != "" && removed+backendPath == prefix {
 		r.Header["X-Forwarded-Prefix"] = []string{removed}
 	}
-}
-
-func orRoot(path string) string {
-	if path == "" {
-		return "/"
-	}
-	return path
 }

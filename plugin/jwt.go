@@ -131,7 +131,7 @@ func checkClaims(is *issuer, fields map[string]json.RawMessage, now time.Time) (
 	expires, ok := seconds(fields["exp"])
 	expires = expires.Add(leeway)
 	if !ok || !now.Before(expires) {
-		return nil, "the token has expired"
+		return nil, expired
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		from, ok := seconds(fields[name])

@@ -175,6 +175,33 @@ func wrong(address, forwarded string) *http.Request {
 	return r
 }
 
+// While an address is locked out, whoever comes from it with a token that was
+// right still learns that it has to be renewed (behind a tunnel, all have one
+// address).
+func TestExpiredIsNotLockedOut(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	c := p.config()
+	c.FailuresPerMinute = 1
+	c.Tokens[0].Expires = "2020-01-01"
+	h := start(t, c, &seen{})
+	old := p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"exp": time.Now().Unix() - 3600}))
+	for i, status := range []int{401, 429} {
+		if rec := do(h, bearing(otherToken)); rec.Code != status {
+			t.Fatalf("wrong token %d: status %d", i, rec.Code)
+		}
+	}
+	for _, text := range []string{old, clientToken, old} {
+		rec := do(h, bearing(text))
+		if rec.Code != 401 || !strings.Contains(rec.Header().Get("WWW-Authenticate"), "has expired") {
+			t.Errorf("status %d, %s", rec.Code, rec.Header().Get("WWW-Authenticate"))
+		}
+	}
+	if rec := do(h, bearing(otherToken)); rec.Code != 429 {
+		t.Errorf("then the wrong token again: status %d", rec.Code)
+	}
+}
+
 func TestLockOut(t *testing.T) {
 	logged(t)
 	c := config()

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -54,17 +55,10 @@ func (s *secret) read() ([]byte, string, error) {
 		text = strings.TrimSuffix(string(data), "\n")
 	}
 	if !tokenForm.MatchString(text) {
-		return nil, "", fmt.Errorf("%s must be at least 32 characters of printable ASCII without spaces", s.name())
+		return nil, "", errors.New(strings.TrimSuffix("the token in "+s.file, " in ") + " must be at least 32 characters of printable ASCII without spaces")
 	}
 	sum := sha256.Sum256([]byte(text))
 	return sum[:], text, nil
-}
-
-func (s *secret) name() string {
-	if s.file != "" {
-		return "the token in " + s.file
-	}
-	return "the token"
 }
 
 // loadSecrets reads every secret and adds what is wrong to the list. What cannot

@@ -15,6 +15,7 @@ import (
 // TraefikOptions says how Traefik starts.
 type TraefikOptions struct {
 	Dynamic   string   // the dynamic configuration, YAML
+	TOML      string   // a second file of it
 	FastProxy bool     // experimental.fastProxy instead of httputil
 	NoPlugin  bool     // leave the plugin out of the static configuration
 	Plugin    string   // folder to load the plugin from; default: this checkout
@@ -63,6 +64,11 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 		linkPlugin(t, dir, o.Plugin)
 	}
 	tr.write(t, o.Dynamic)
+	if o.TOML != "" {
+		if err := os.WriteFile(filepath.Join(tr.dynamic, "second.toml"), []byte(o.TOML), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.Command(bin, append(args, o.Args...)...)
 	cmd.Dir = dir
 	tr.Process = Start(t, cmd)

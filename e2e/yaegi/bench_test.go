@@ -20,7 +20,7 @@ import (
 const benchToken = "0123456789abcdef0123456789abcdef"
 
 // interpreted loads the plugin as Traefik does and returns its New.
-func interpreted(b *testing.B, settings map[string]any, next http.Handler) http.Handler {
+func interpreted(b testing.TB, settings any, next http.Handler) http.Handler {
 	i := interp.New(interp.Options{GoPath: gopath(b), Stdout: io.Discard})
 	if err := i.Use(stdlib.Symbols); err != nil {
 		b.Fatal(err)
@@ -44,7 +44,7 @@ func interpreted(b *testing.B, settings map[string]any, next http.Handler) http.
 	return results[0].Interface().(http.Handler)
 }
 
-func compiled(b *testing.B, settings map[string]any, next http.Handler) http.Handler {
+func compiled(b testing.TB, settings any, next http.Handler) http.Handler {
 	config := plugin.CreateConfig()
 	decode(b, settings, config)
 	h, err := plugin.New(context.Background(), next, config, b.Name())
@@ -70,10 +70,10 @@ func BenchmarkPlugin(b *testing.B) {
 	})
 	for _, way := range []struct {
 		name string
-		load func(*testing.B, map[string]any, http.Handler) http.Handler
+		load func(testing.TB, any, http.Handler) http.Handler
 	}{{"compiled", compiled}, {"interpreted", interpreted}} {
-		b.Run("bearer/"+way.name, func(b *testing.B) { drive(b, way.load(b, settings("false"), next), "DELETE", "") })
-		b.Run("everything/"+way.name, func(b *testing.B) { drive(b, way.load(b, settings("true"), next), "POST", call) })
+		b.Run("bearer/"+way.name, func(b *testing.B) { drive(b, way.load(b, scalarsAsText(settings("false")), next), "DELETE", "") })
+		b.Run("everything/"+way.name, func(b *testing.B) { drive(b, way.load(b, scalarsAsText(settings("true")), next), "POST", call) })
 	}
 	b.Run("request", func(b *testing.B) { drive(b, next, "POST", call) })
 }

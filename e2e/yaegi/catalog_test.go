@@ -113,7 +113,7 @@ func TestCatalogChild(t *testing.T) {
 	}
 	eval(fmt.Sprintf("import %q", m.Import))
 	config := eval(m.BasePkg + ".CreateConfig()")
-	decode(t, m.TestData, config.Interface())
+	decode(t, scalarsAsText(m.TestData), config.Interface())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	next := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTeapot) })
@@ -133,9 +133,30 @@ func TestCatalogChild(t *testing.T) {
 	}
 }
 
+// The plugin page's example for Kubernetes, with the types that a custom
+// resource has: numbers and booleans are not strings.
+func TestKubernetesExample(t *testing.T) {
+	token, _ := rig.NewToken(t)
+	for _, example := range rig.Examples(t, "plugin.md", "yaml", token) {
+		var m struct {
+			Kind string
+			Spec struct{ Plugin map[string]any }
+		}
+		if yaml.Unmarshal([]byte(example), &m) != nil || m.Kind != "Middleware" {
+			continue
+		}
+		server := httptest.NewServer(interpreted(t, m.Spec.Plugin[rig.PluginAlias], http.HandlerFunc(rig.ServeExample)))
+		defer server.Close()
+		rig.CheckExample(t, server.URL+"/mcp/mcp", token)
+		return
+	}
+	t.Error("the page has no example for Kubernetes")
+}
+
 // decode is the way that Traefik and the catalog decode a plugin's settings:
-// scalars as strings, weak types, lists also as comma-separated text.
-func decode(t testing.TB, data map[string]any, into any) {
+// weak types, lists also as comma-separated text. Scalars are strings, except
+// from Kubernetes.
+func decode(t testing.TB, data, into any) {
 	t.Helper()
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.StringToSliceHookFunc(","), WeaklyTypedInput: true, Result: into,
@@ -143,7 +164,7 @@ func decode(t testing.TB, data map[string]any, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Decode(scalarsAsText(data)); err != nil {
+	if err := d.Decode(data); err != nil {
 		t.Fatal(err)
 	}
 }
