@@ -3,7 +3,9 @@
 package hub
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -119,6 +121,11 @@ func (s *stand) open(addr, path string) string {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = target.Scheme, target.Host, target.Path+path
 		r.Out.Host = r.In.Host
 		r.Out.Header.Set("Authorization", "Bearer "+s.token)
+		// All of it, now: net/http closes the body that came in once the answer
+		// begins, and its client, which looks for more, takes that for a failure
+		// and cuts a quick answer off.
+		body, _ := io.ReadAll(r.In.Body)
+		r.Out.Body = io.NopCloser(bytes.NewReader(body))
 	}}
 	srv := &http.Server{Addr: addr, Handler: proxy, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.ListenAndServe() }()

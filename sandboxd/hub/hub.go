@@ -53,15 +53,14 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	shared.TuneMemory()
-	switch err := listen(ctx, set, shared.NewLogger(stderr)); {
-	case errors.Is(err, ErrJail):
-		fmt.Fprintln(stderr, "sandboxd hub:", err)
-		return 3
-	case err != nil:
-		fmt.Fprintln(stderr, "sandboxd hub:", err)
-		return 1
+	if err = listen(ctx, set, shared.NewLogger(stderr)); err == nil {
+		return 0
 	}
-	return 0
+	fmt.Fprintln(stderr, "sandboxd hub:", err)
+	if errors.Is(err, ErrJail) {
+		return 3
+	}
+	return 1
 }
 
 // ErrJail marks a start that failed because stdio servers could not be held.

@@ -291,3 +291,56 @@ func TestCallWithoutIDIsRefused(t *testing.T) {
 	}
 	eventually(t, "the notification arrives", func() bool { return l.heard("notifications/vendor") })
 }
+
+// A server that turns without a word is caught by the next listing, whoever
+// asks for it, and from then on its tool is withheld from calls as well.
+func TestTurnedServerIsWithheldFromCalls(t *testing.T) {
+	for _, transport := range allTransports {
+		_, entry := listen(t, "unix")
+		b := start(t, map[string]string{"s": entry}, nil)
+		c := b.dial(transport, "s", nil)
+		call := func() string { return c.call("1", "tools/call", `{"name":"echo","arguments":{"x":1}}`) }
+		if got := names(t, c.call("2", "tools/list", `{}`)); len(got) != 3 {
+			t.Fatalf("%s: at first there is %v", transport, got)
+		}
+		c.call("3", "tools/call", `{"name":"turn","arguments":{}}`)
+		if got := call(); !strings.Contains(got, `{"x":1}`) {
+			t.Errorf("%s: nobody knows yet: %s", transport, got)
+		}
+		if got := names(t, c.call("4", "tools/list", `{}`)); slices.Contains(got, "echo") {
+			t.Errorf("%s: the list still holds %v", transport, got)
+		}
+		if got := call(); !strings.Contains(got, "withheld") {
+			t.Errorf("%s: the changed tool was called: %s", transport, got)
+		}
+	}
+}
+
+// Who cancels or leaves ends the own call through the aggregate, and not
+// another client's with the same id and the same token.
+func TestAggregateCancels(t *testing.T) {
+	l, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	const waiting = `{"_meta":{"progressToken":1},"name":"call_tool","arguments":{"server":"s","tool":"wait"}}`
+	one, other := b.dial("mcp", "", as("token:poke", "*")), b.dial("mcp", "", as("token:poke", "*"))
+	for _, c := range []client{one, other} {
+		go c.call("5", "tools/call", waiting)
+		c.next() // its progress
+	}
+	one.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}`)
+	one.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
+	eventually(t, "the server hears of the cancellation", func() bool { return l.heard("notifications/cancelled") })
+	for range 3 {
+		other.next()
+	}
+	if n := l.times("notifications/cancelled"); n != 1 {
+		t.Errorf("%d calls were canceled", n)
+	}
+	other.close()
+	eventually(t, "the server hears that the other left", func() bool { return l.times("notifications/cancelled") == 2 })
+	stateless := b.dial("stateless", "", as("token:poke", "*"))
+	go stateless.call("5", "tools/call", `{"name":"call_tool","arguments":{"server":"s","tool":"wait"}}`)
+	eventually(t, "its call runs", func() bool { return l.times("tools/call") == 3 })
+	stateless.close()
+	eventually(t, "the server hears that it left", func() bool { return l.times("notifications/cancelled") == 3 })
+}

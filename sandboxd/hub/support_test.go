@@ -174,15 +174,17 @@ func (l *listener) count() int {
 }
 
 // heard reports whether any connection brought this method.
-func (l *listener) heard(method string) bool {
+func (l *listener) heard(method string) bool { return l.times(method) > 0 }
+
+func (l *listener) times(method string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.saw {
 		if m.Method == method {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // proxy is a policy proxy without Docker: each attach is a fake server.

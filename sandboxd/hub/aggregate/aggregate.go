@@ -40,18 +40,53 @@ func New(catalog Catalog) *Aggregate {
 	return &Aggregate{catalog: catalog, sessions: map[key]*server.Session{}}
 }
 
-// Open implements front.Target. A session holds nothing: what runs belongs to
-// the principal.
-func (a *Aggregate) Open(server.Push) front.Session { return session{a} }
+// Open implements front.Target.
+func (a *Aggregate) Open(server.Push) front.Session { return &session{Aggregate: a} }
 
-type session struct{ *Aggregate }
-
-func (s session) Handle(ctx context.Context, req server.Request) (server.Cancel, error) {
-	return s.handle(ctx, req, false)
+// session knows a client's calls, which it may cancel; what they run in
+// belongs to the principal.
+type session struct {
+	*Aggregate
+	running sync.Map // id to context.CancelFunc
 }
 
-func (s session) Close()     {}
-func (s session) Gone() bool { return false }
+func (s *session) Handle(ctx context.Context, req server.Request) (server.Cancel, error) {
+	m := req.Message
+	if m.Method == "notifications/cancelled" {
+		if cancel, ok := s.running.Load(string(m.Bytes(m.Param("requestId")))); ok {
+			cancel.(context.CancelFunc)()
+		}
+	}
+	if !m.IsRequest() {
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	end := func() { s.running.Delete(string(m.ID())); cancel() }
+	s.running.Store(string(m.ID()), cancel)
+	req.Sink = ending{req.Sink, end}
+	stop, err := s.handle(ctx, req, false)
+	if err != nil {
+		end()
+	} else if stop != nil {
+		context.AfterFunc(ctx, stop)
+	}
+	return server.Cancel(cancel), err
+}
+
+func (s *session) Close()     {}
+func (s *session) Gone() bool { return false }
+
+// ending is told of the end of a call.
+type ending struct {
+	link.Sink
+	end func()
+}
+
+func (e ending) Deliver(raw []byte, final bool) {
+	if e.Sink.Deliver(raw, final); final {
+		e.end()
+	}
+}
 
 // Once implements front.Target.
 func (a *Aggregate) Once(ctx context.Context, req server.Request) (server.Cancel, error) {
@@ -60,9 +95,6 @@ func (a *Aggregate) Once(ctx context.Context, req server.Request) (server.Cancel
 
 func (a *Aggregate) handle(ctx context.Context, req server.Request, modern bool) (server.Cancel, error) {
 	m := req.Message
-	if !m.IsRequest() {
-		return nil, nil
-	}
 	answer := func(result map[string]any) {
 		if modern {
 			result["resultType"], result["ttlMs"], result["cacheScope"] = "complete", 0, "private"

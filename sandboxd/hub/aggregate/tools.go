@@ -76,8 +76,13 @@ func (a *Aggregate) list(id shared.Identity) any {
 	return map[string]any{"servers": lines}
 }
 
-// run answers the tools that concern one server.
-func run(ctx context.Context, s *server.Server, req server.Request, name string) (any, error) {
+// run answers the tools that concern one server. A panic is one failed call.
+func run(ctx context.Context, s *server.Server, req server.Request, name string) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
 	m, id := req.Message, req.Identity
 	switch name {
 	case "wake_server":

@@ -25,7 +25,7 @@ import (
 type Target interface {
 	// Open starts a session.
 	Open(push server.Push) Session
-	// Once takes one message of the stateless era.
+	// Once takes one request of the stateless era.
 	Once(ctx context.Context, req server.Request) (server.Cancel, error)
 }
 
@@ -99,10 +99,9 @@ func (f *Front) once(w http.ResponseWriter, r *http.Request, t Target) {
 	}
 	defer place.Leave()
 	box := newOutbox(true)
-	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box, Header: server.Headers(r.Header)}, box: box}
+	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box, Header: server.Headers(r.Header)}, box: box, left: r.Context()}
 	go job.run(context.WithoutCancel(r.Context()), t.Once)
 	box.serve(w, r, r.Context(), modernStatus)
-	job.leave()
 }
 
 // post serves a message of the versions with sessions.
@@ -131,7 +130,7 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Targ
 	defer s.place.Leave()
 	identity, _ := shared.IdentityFrom(r.Context())
 	box := newOutbox(true)
-	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box}, box: box}
+	job := &job{req: server.Request{Message: m, Identity: identity, Sink: box}, box: box, left: r.Context()}
 	if !s.submit(r.Context(), job) {
 		shared.RefuseSession(w, shared.ErrNoSession)
 		return
@@ -144,7 +143,6 @@ func (f *Front) post(w http.ResponseWriter, r *http.Request, path string, t Targ
 		w.Header().Set(sessionHeader, s.id)
 	}
 	failed := box.serve(w, r, s.ctx, func([]byte) int { return http.StatusOK })
-	job.leave()
 	if id == "" && failed {
 		s.end()
 	}

@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
@@ -74,4 +75,73 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 	check(`{}`)
 	head = http.Header{"Mcp-Protocol-Version": {"2026-07-28"}}
 	check(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}`)
+}
+
+// talker hands out what pushes to its sessions.
+type talker struct {
+	frail
+	push chan server.Push
+}
+
+func (t talker) Open(p server.Push) front.Session {
+	t.push <- p
+	return t.frail
+}
+
+// A client that does not read loses its stream once 20 MiB wait, not before,
+// and nothing of what comes after it has opened another.
+func TestOverflowEndsOneStream(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	f, target := front.New(shared.NewSessions(10), log), talker{push: make(chan server.Push, 1)}
+	srv := httptest.NewServer(shared.Streams(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.ServeMCP(w, r, "/mcp", target)
+	})))
+	defer srv.Close()
+	head := http.Header{"Content-Type": {"application/json"}}
+	do := func(method, body string) *http.Response {
+		t.Helper()
+		req, _ := http.NewRequestWithContext(t.Context(), method, srv.URL, strings.NewReader(body))
+		req.Header = head.Clone()
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(err, resp)
+		}
+		return resp
+	}
+	resp := do("POST", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`)
+	resp.Body.Close()
+	head.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
+	push := <-target.push
+	say := func(text string) {
+		m, err := rpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"` + text + `"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		push(m, nil)
+	}
+	slow := do("GET", "")
+	defer slow.Body.Close()
+	for range 64 { // MiB: more than the kernel's buffers and the queue together
+		say(strings.Repeat("x", 1<<20))
+	}
+	got, err := io.Copy(io.Discard, slow.Body)
+	if err != nil || got > 60<<20 {
+		t.Errorf("the slow stream brought %d bytes: %v", got, err)
+	}
+	again := do("GET", "")
+	defer again.Body.Close()
+	say("after all")
+	line := bufio.NewReader(again.Body)
+	for {
+		text, err := line.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the next stream ends: %v", err)
+		}
+		if strings.HasPrefix(text, "data: ") {
+			if !strings.Contains(text, "after all") {
+				t.Errorf("the next stream begins with %.100s", text)
+			}
+			return
+		}
+	}
 }

@@ -57,7 +57,7 @@ func (b *outbox) Deliver(raw []byte, final bool) {
 		b.list = b.list[1:]
 	}
 	if len(b.list) > maxWaiting || b.bytes > maxWaitingBytes {
-		b.full, b.list = true, nil
+		b.full, b.list, b.bytes = true, nil, 0
 	}
 	b.signal()
 }
@@ -142,14 +142,15 @@ func acceptsEvents(r *http.Request) bool {
 	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
 }
 
-// take makes the caller the reader, in place of an older one.
+// take makes the caller the reader, in place of an older one. After an overflow
+// it begins anew.
 func (b *outbox) take() (mine chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader != nil {
 		close(b.reader)
 	}
-	b.reader = make(chan struct{})
+	b.reader, b.full = make(chan struct{}), false
 	return b.reader
 }
 

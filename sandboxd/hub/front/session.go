@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
@@ -120,12 +119,9 @@ func (s *session) work() {
 
 // job is one message on its way to the target.
 type job struct {
-	req server.Request
-	box *outbox // of its own; nil over HTTP+SSE
-
-	mu     sync.Mutex
-	cancel server.Cancel
-	left   bool
+	req  server.Request
+	box  *outbox         // of its own; nil over HTTP+SSE
+	left context.Context // of the HTTP request that waits for the answer; nil over HTTP+SSE
 }
 
 func (j *job) run(ctx context.Context, handle func(context.Context, server.Request) (server.Cancel, error)) {
@@ -139,12 +135,8 @@ func (j *job) run(ctx context.Context, handle func(context.Context, server.Reque
 		}
 		return
 	}
-	j.mu.Lock()
-	j.cancel = cancel
-	left := j.left
-	j.mu.Unlock()
-	if left && cancel != nil {
-		cancel()
+	if cancel != nil && j.left != nil {
+		context.AfterFunc(j.left, cancel) // after the call's end that is nothing
 	}
 }
 
@@ -156,17 +148,6 @@ func safely(ctx context.Context, req server.Request, handle func(context.Context
 		}
 	}()
 	return handle(ctx, req)
-}
-
-// leave cancels the call; after its end that is nothing.
-func (j *job) leave() {
-	j.mu.Lock()
-	j.left = true
-	cancel := j.cancel
-	j.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
 }
 
 // always delivers on a stream that does not end with one call.

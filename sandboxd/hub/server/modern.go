@@ -158,13 +158,10 @@ func listing(modern bool, cursor string) *rpc.Message {
 	return mustParse(rpc.Request(`"sallyport"`, "tools/list", raw))
 }
 
-// Once takes one message of the stateless era. Its errors are those of
+// Once takes one request of the stateless era. Its errors are those of
 // Session.Handle.
 func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
 	m := req.Message
-	if !m.IsRequest() {
-		return nil, nil // notifications of this era need no delivery
-	}
 	if fault := s.refuse(req); fault != nil {
 		req.Sink.Deliver(fault, true)
 		return nil, nil

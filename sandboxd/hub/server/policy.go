@@ -58,15 +58,15 @@ func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
 		return err
 	}
 	name := m.Text(m.Param("name"))
-	t := ch.tool(name)
-	if t.withheld && !slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name) {
+	t, pending := ch.tool(name), slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name)
+	if t.withheld && !pending {
 		ch.stale.Store(true) // accepted since: look again
 		if err := ch.verify(ctx); err != nil {
 			return err
 		}
 		t = ch.tool(name)
 	}
-	if t.withheld {
+	if t.withheld || pending { // the latter where only a client's own listing showed it
 		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sandboxd hub accept %s`", name, s.cfg.Name)
 	}
 	if req.Header != nil {

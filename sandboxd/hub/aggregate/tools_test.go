@@ -1,0 +1,16 @@
+package aggregate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
+)
+
+// The tools run beside the session, where nobody else would catch a panic.
+func TestPanicInAToolIsItsError(t *testing.T) {
+	value, err := run(t.Context(), nil, server.Request{}, "wake_server")
+	if value != nil || err == nil || !strings.Contains(err.Error(), "internal error") {
+		t.Errorf("%v, %v", value, err)
+	}
+}
