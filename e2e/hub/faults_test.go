@@ -56,17 +56,6 @@ func (s *servers) faults(t *testing.T) {
 	rig.Until(t, "no child after the hub was killed", func() bool { return children(s.state()) == "" })
 	s.start()
 	s.used(t, echo)
-
-	// Twenty times awake and asleep leave nothing.
-	session := rig.Connect(t, s.url+"/hub", s.token, rig.Streamable)
-	for range 20 {
-		for _, tool := range []string{"wake_server", "sleep_server"} {
-			if result := rig.TryCall(t, session, tool, rig.Args{"server": "docker-everything"}); result.IsError {
-				t.Fatalf("%s: %s", tool, rig.Text(result))
-			}
-		}
-	}
-	rig.Until(t, "no container after twenty cycles", func() bool { return len(s.containers()) == 0 })
 }
 
 // used makes sure that a child and a container run.

@@ -68,7 +68,7 @@ func (b *boxes) nowhere(value string) {
 // Secrets that change a hundred times a second, some of them broken, while
 // clients call: an answer or an error each time, nothing left, and the last
 // value in the end.
-func TestSecretsSwappedAllTheTime(t *testing.T) {
+func TestSoakSecretsSwapped(t *testing.T) {
 	b := startBoxes(t, "")
 	one, two := b.dial("one", rig.Streamable), b.dial("two", rig.Streamable)
 	b.says("one", "one")
@@ -174,4 +174,32 @@ func TestTwoHubsOnOneEngine(t *testing.T) {
 	}
 	b.Process.Stop()
 	rig.Until(t, "the second hub's containers are gone", func() bool { return len(b.containers("")) == 0 })
+}
+
+// Awake and asleep, over and over: 20 times, 200 in make soak. Nothing stays.
+func TestSoakWakeAndSleep(t *testing.T) {
+	b := startBoxes(t, "")
+	b.says("one", "one")
+	b.sleep("one")
+	before := []int{descriptors(b.Process), descriptors(b.proxy)}
+	cycles := 20
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		cycles = 200
+	}
+	session, wakes := rig.Connect(t, b.url+"/hub", b.token, rig.Streamable), []time.Duration{}
+	for range cycles {
+		begin := time.Now()
+		for _, tool := range []string{"wake_server", "sleep_server"} {
+			if result := rig.TryCall(t, session, tool, rig.Args{"server": "one"}); result.IsError {
+				t.Fatalf("%s: %s", tool, rig.Text(result))
+			}
+			if tool == "wake_server" {
+				wakes = append(wakes, time.Since(begin))
+			}
+		}
+	}
+	slices.Sort(wakes)
+	t.Logf("%d cycles, wake p50 %v, p99 %v", cycles, wakes[cycles/2].Round(time.Millisecond), wakes[cycles*99/100].Round(time.Millisecond))
+	rig.Until(t, "no container is left", func() bool { return len(b.containers("")) == 0 })
+	b.settled(before)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub"
+	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 )
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
@@ -301,5 +302,21 @@ func TestRoom(t *testing.T) {
 	}
 	if n := strings.Count(b.log.String(), "msg=down"); n > 0 {
 		t.Errorf("%d processes ended unasked", n)
+	}
+}
+
+// The downgrade of the jail is said at start and in the status, since no server
+// shows it.
+func TestGroupIsSaidAloud(t *testing.T) {
+	for mode, want := range map[jail.Mode]bool{jail.Group: true, jail.Full: false} {
+		b := start(t, map[string]string{"s": stdio("")}, func(s *hub.Settings) { s.Jail = mode })
+		resp := b.do("GET", "/status", "", nil)
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		for where, text := range map[string]string{"log": b.log.String(), "status": string(body)} {
+			if strings.Contains(text, "MCP_JAIL=group") != want {
+				t.Errorf("%s: the %s says %s", mode, where, text)
+			}
+		}
 	}
 }

@@ -129,7 +129,7 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 	}
 	c := server.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
 		Idle: time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
-		Store: h.store, Log: h.log.With("server", e.Name), Warnings: e.Warnings}
+		Store: h.store, Log: h.log.With("server", e.Name)}
 	if e.IdleMinutes > 0 {
 		c.Idle = time.Duration(e.IdleMinutes * float64(time.Minute))
 	}
@@ -156,6 +156,9 @@ func (h *Hub) build(entry *spec.Entry) (*server.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Warnings = e.Warnings; len(c.Warnings) > 0 {
+		c.Log.Warn("entry", "warnings", c.Warnings)
+	}
 	return server.New(c), nil
 }
 
@@ -174,6 +177,7 @@ func (h *Hub) child(e *spec.Entry) (upstream.Dial, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
+	e.Warnings = append(e.Warnings, j.Notices()...)
 	env := []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
 	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
 		env = append(env, key+"="+e.Env[key])

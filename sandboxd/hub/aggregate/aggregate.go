@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
@@ -135,7 +136,7 @@ func (a *Aggregate) call(ctx context.Context, req server.Request, modern bool, a
 		answer(result(a.list(req.Identity), nil))
 		return nil, nil
 	}
-	if !known(name) {
+	if !slices.ContainsFunc(tools, func(d definition) bool { return d.Name == name }) {
 		req.Sink.Deliver(rpc.Fault(m.ID(), rpc.InvalidParams, "the aggregate has no tool %q", name), true)
 		return nil, nil
 	}

@@ -48,10 +48,6 @@ func define(name, description string, readOnly bool, args ...string) definition 
 	return definition{name, description, schema, map[string]bool{"readOnlyHint": readOnly}}
 }
 
-func known(name string) bool {
-	return slices.ContainsFunc(tools, func(d definition) bool { return d.Name == name })
-}
-
 // result is a tool result that says the same as text and as structure.
 func result(value any, err error) map[string]any {
 	if err != nil {
