@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,6 +74,42 @@ func TestBenchHub(t *testing.T) {
 			}
 			measure(t, row.name, sessions)
 		}
+	}
+}
+
+// TestBenchWake wakes the same program in a container and as a child, in turns.
+func TestBenchWake(t *testing.T) {
+	rig.Lock(t, "bench")
+	b := startBoxes(t, "")
+	program, err := builtBox()
+	file := filepath.Join(t.TempDir(), "box")
+	if err == nil {
+		err = os.WriteFile(file, program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := b.private("child", "cp", file)
+	b.configure(map[string]any{"child": entry{"command": dir + "/box"}})
+	b.says("child", "")
+	session, wakes := rig.Connect(t, b.url+"/hub", b.token, rig.Streamable), map[string][]time.Duration{}
+	do := func(tool, server string) {
+		if result := rig.TryCall(t, session, tool, rig.Args{"server": server}); result.IsError {
+			t.Fatalf("%s %s: %s", tool, server, rig.Text(result))
+		}
+	}
+	do("sleep_server", "child")
+	for range 40 {
+		for _, server := range []string{"one", "child"} {
+			begin := time.Now()
+			do("wake_server", server)
+			wakes[server] = append(wakes[server], time.Since(begin))
+			do("sleep_server", server)
+		}
+	}
+	for server, all := range wakes {
+		slices.Sort(all)
+		t.Logf("wake %-5s p50 %v, p90 %v, fastest %v", server, all[20].Round(time.Millisecond), all[36].Round(time.Millisecond), all[0].Round(time.Millisecond))
 	}
 }
 
