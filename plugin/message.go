@@ -80,9 +80,6 @@ func plainCall(c *call, body []byte) bool {
 // which they could disagree is refused rather than repaired.
 func parseMessage(body []byte) (*message, *badMessage) {
 	m := &message{}
-	if !utf8.Valid(body) {
-		return m, &badMessage{codeParse, "the body is not UTF-8"}
-	}
 	top, wrong := members(body)
 	if wrong != "" {
 		return m, notAnObject(body, wrong)
@@ -206,8 +203,8 @@ func readMeta(m *message, meta json.RawMessage) string {
 // comma. An escape in a key does not fit in either, and no client writes one.
 func members(raw []byte) (map[string]json.RawMessage, string) {
 	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil || m == nil {
-		return nil, "not one JSON object"
+	if err := json.Unmarshal(raw, &m); err != nil || m == nil || !utf8.Valid(raw) {
+		return nil, "not one JSON object in UTF-8"
 	}
 	size := 1
 	for key, value := range m {
