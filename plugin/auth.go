@@ -27,14 +27,14 @@ func authenticateOther(c *call) bool {
 	text := bearerToken(c.r.Header["Authorization"])
 	i := match(c.secrets.sums, text)
 	switch {
-	case i >= 0:
-		t := c.e.tokens[i]
-		c.who = t.who
-		return c.now < t.until || wrongToken(c, expired)
 	case len(c.r.Header["Authorization"]) == 0:
 		return unauthorized(c, "", "send Authorization: Bearer <token>")
 	case text == "":
 		return wrongToken(c, "Authorization must be there once, as Bearer <token>")
+	case i >= 0:
+		t := c.e.tokens[i]
+		c.who = t.who
+		return c.now < t.until || wrongToken(c, expired)
 	case c.e.oauth != nil && strings.Count(text, ".") == 2:
 		return authenticateJWT(c, text)
 	}

@@ -45,7 +45,7 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other"}
+	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other"}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
 	m.choice("backendAuth", cfg.BackendAuth, "token", "none")
@@ -104,7 +104,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
-		m.when(err != nil, "%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
+		m.when(err != nil || day.Year() < 1970, "%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
 		day = day.AddDate(0, 0, 1)
 		if day.Year() < 2262 { // until when nanoseconds fit
 			t.until = day.UnixNano()
@@ -118,11 +118,13 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	}
 	m.when(given != 1, "%sgive exactly one of sha256, value and valueFile", where)
 	t.secret = &secret{text: cfg.Value, file: cfg.ValueFile}
-	e.hasFiles = e.hasFiles || cfg.ValueFile != ""
+	if cfg.ValueFile != "" {
+		e.keep = uint64(secretInterval)
+	}
 	e.literal = e.literal || cfg.Value != ""
 	if cfg.SHA256 != "" {
 		sum, err := hex.DecodeString(cfg.SHA256)
-		m.when(err != nil || len(sum) != 32, "%ssha256 is not the 64 hex digits of a SHA-256", where)
+		m.when(err != nil || len(sum) != 32 || match([][]byte{sum}, "") == 0, "%ssha256 is not the 64 hex digits of a token's SHA-256", where)
 		t.secret.sum = sum
 	}
 	return t
@@ -152,7 +154,9 @@ func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
 		return
 	}
 	e.backendToken = &secret{text: cfg.BackendToken, file: cfg.BackendTokenFile}
-	e.hasFiles = e.hasFiles || file
+	if file {
+		e.keep = uint64(secretInterval)
+	}
 	e.literal = e.literal || literal
 }
 

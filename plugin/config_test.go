@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"encoding/hex"
 	"math"
 	"net/http"
 	"os"
@@ -42,6 +43,7 @@ var mistakeRows = []struct {
 	{"exactly one of sha256", func(c *Config) { c.Tokens[0].Value = "" }},
 	{"exactly one of sha256", func(c *Config) { c.Tokens[0].SHA256 = strings.Repeat("0", 64) }},
 	{"sha256 is not", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].SHA256 = "abc" }},
+	{"sha256 is not", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].SHA256 = ofNothing }},
 	{"at least 32", func(c *Config) { c.Tokens[0].Value = "short" }},
 	{"without spaces", func(c *Config) { c.Tokens[0].Value = "a token with spaces that is long enough" }},
 	{"no such file", func(c *Config) { c.Tokens[0].Value = ""; c.Tokens[0].ValueFile = "/nowhere/token" }},
@@ -59,6 +61,8 @@ var mistakeRows = []struct {
 	{"other than tools/call", func(c *Config) { c.Tokens[0].Tools = []string{"method:*"} }},
 	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"ask:method:x"} }},
 	{"expires is", func(c *Config) { c.Tokens[0].Expires = "soon" }},
+	{"expires is", func(c *Config) { c.Tokens[0].Expires = "1027-06-30" }}, // in nanoseconds that is in 2196
+	{"expires is", func(c *Config) { c.Tokens[0].Expires = "1500-01-01" }},
 	{"must be positive", func(c *Config) { c.Tokens[0].MaxStreams = -1 }},
 	{"allowedOrigins has", func(c *Config) { c.AllowedOrigins = []string{"*"} }},
 	{"allowedOrigins has", func(c *Config) { c.AllowedOrigins = []string{"https://a.example/"} }},
@@ -84,6 +88,31 @@ var mistakeRows = []struct {
 		c.OAuth = oauthConfig("https://id.example")
 		c.OAuth.Extra = map[string]interface{}{"isuer": "x"}
 	}},
+}
+
+// ofNothing is what printf %s "$TOKEN" | sha256sum says without a TOKEN.
+const ofNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// Even where it stood in the table, no token is not a token.
+func TestNoTokenIsNone(t *testing.T) {
+	logged(t)
+	s := &seen{}
+	h := start(t, config(), s)
+	sum, err := hex.DecodeString(ofNothing)
+	if err != nil || match([][]byte{sum}, "") != 0 {
+		t.Fatal("it is not the hash of nothing", err)
+	}
+	h.(*edge).table.Load().(*table).sums[0] = sum
+	for _, values := range [][]string{nil, {""}, {"Bearer"}, {"Bearer "}, {"bearer  "}, {"Basic x"}, {"Bearer x", "Bearer x"}} {
+		r := post("/mcp/mcp", readFile)
+		r.Header["Authorization"] = values
+		if values == nil {
+			r.Header.Del("Authorization")
+		}
+		if rec := do(h, r); rec.Code != 401 || s.calls != 0 {
+			t.Errorf("%q: status %d", values, rec.Code)
+		}
+	}
 }
 
 func oauthConfig(issuer string) *OAuth {
@@ -135,13 +164,13 @@ func write(t *testing.T, path, text string) {
 }
 
 // later makes it time to read the files again, so that no test waits.
-func later(h http.Handler) { until(h, 0) }
+func later(h http.Handler) { readAt(h, 0) }
 
-// until sets the time at which the edge reads its files again.
-func until(h http.Handler, nanoseconds int64) {
+// readAt sets when the edge believes to have read its files.
+func readAt(h http.Handler, nanoseconds int64) {
 	e := h.(*edge)
 	t := *e.table.Load().(*table)
-	t.until = nanoseconds
+	t.read = nanoseconds
 	e.table.Store(&t)
 }
 
@@ -209,10 +238,16 @@ func TestFilesAreNotReadAtEachRequest(t *testing.T) {
 	c.Tokens[0].ValueFile = client
 	h := start(t, c, &seen{})
 	do(h, post("/mcp/mcp", readFile))
-	until(h, math.MaxInt64)
+	h.(*edge).keep = math.MaxUint64
 	write(t, client, otherToken)
 	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
 		t.Errorf("status %d: the file was read before its time", rec.Code)
+	}
+	// Nor is a token that was withdrawn believed for as long as the clock was set back.
+	h.(*edge).keep = uint64(secretInterval)
+	readAt(h, time.Now().Add(time.Hour).UnixNano())
+	if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 401 {
+		t.Errorf("after the clock was set back: status %d", rec.Code)
 	}
 }
 

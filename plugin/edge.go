@@ -29,7 +29,7 @@ type edge struct {
 	log          *slog.Logger
 	audit        *slog.Logger // of decisions, whatever logLevel is
 	literal      bool         // a secret stands in the configuration
-	hasFiles     bool
+	keep         uint64       // nanoseconds for which table is good
 	hub          bool
 	foreign      bool // the backend is not ours: it is not told who calls
 
@@ -135,8 +135,8 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := e.table.Load().(*table)
-	if now > t.until {
-		t = refresh(e, now)
+	if uint64(now-t.read) > e.keep { // also where the clock was set back
+		t = refresh(e)
 	}
 	c.secrets = t
 	i := -1

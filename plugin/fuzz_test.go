@@ -102,6 +102,10 @@ func FuzzBody(f *testing.F) {
 		_, payload, _ := strings.Cut(string(data), "\n\n")
 		f.Add([]byte(payload))
 	}
+	for _, id := range []string{`1`, `0`, `007`, `"a-1"`, `-1`} { // of calls as the SDKs write them
+		f.Add([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a.b","arguments":{"x":[{}]}}}`))
+		f.Add([]byte(`{"method":"tools/call","params":{"name":"a.b","arguments":{"x":"},"}},"jsonrpc":"2.0","id":` + id + `}`))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, bad := parseMessage(body)
 		c := &call{}

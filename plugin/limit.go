@@ -108,7 +108,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.open == [2]int{} && old.full < now.UnixNano() {
+			if old.open == [2]int{} && old.full < now.UnixNano() && strings.Contains(k, "\x00oauth:") { // an edge keeps a token's
 				delete(usages, k)
 			}
 		}

@@ -165,6 +165,37 @@ func TestUsageIsBounded(t *testing.T) {
 	usages = kept
 }
 
+// An edge keeps its tokens' counts: those must not be forgotten, or a reload
+// would not know what is open.
+func TestUsageOfTokensStays(t *testing.T) {
+	logged(t)
+	usageMu.Lock()
+	kept := usages
+	usages = map[string]*usage{}
+	swept = time.Time{}
+	usageMu.Unlock()
+	b := newHolding()
+	c := config()
+	c.Tokens[0].MaxStreams = 1
+	h := start(t, c, b)
+	e := &edge{name: t.Name()}
+	for i := 0; i < maxUsages; i++ {
+		usageOf(e, "oauth:"+strconv.Itoa(i), time.Now())
+	}
+	if len(usages) >= maxUsages {
+		t.Fatal("nothing was forgotten")
+	}
+	done := make(chan struct{}, 1)
+	go serveHeld(h, get("/mcp/sse"), done)
+	<-b.entered
+	if rec := do(start(t, c, &seen{}), get("/mcp/sse")); rec.Code != 429 {
+		t.Errorf("after a reload one more stream is let through: status %d", rec.Code)
+	}
+	close(b.release)
+	<-done
+	usages = kept
+}
+
 func wrong(address, forwarded string) *http.Request {
 	r := post("/mcp/mcp", readFile)
 	r.Header.Set("Authorization", "Bearer "+otherToken)

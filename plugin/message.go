@@ -50,7 +50,7 @@ var (
 	callEnd  = regexp.MustCompile(`\},"jsonrpc":"2\.0","id":(` + plainID + `)\}$`)
 )
 
-const plainID = `[0-9]{1,15}|"[A-Za-z0-9_-]{1,64}"`
+const plainID = `0|[1-9][0-9]{0,14}|"[A-Za-z0-9_-]{1,64}"`
 
 // plainCall reads the calls that most messages are, in a part of parseMessage's
 // time, and leaves to it what it does not know. Both read the same from what it
@@ -72,7 +72,7 @@ func plainCall(c *call, body []byte) bool {
 	}
 	tool := string(head[2])
 	c.message = &message{id: id, method: "tools/call", tool: tool, name: tool, hasName: true, plain: true}
-	return json.Valid(rest) && utf8.Valid(rest) && bytes.Count(rest, leftBrace)+bytes.Count(rest, leftBracket) < maxDepth
+	return json.Valid(rest) && utf8.Valid(rest) && bytes.Count(rest, leftBrace)+bytes.Count(rest, leftBracket) <= maxDepth-2
 }
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on

@@ -61,6 +61,8 @@ func TestPlainCalls(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"a"}}}`,
 		`{"jsonrpc":"2.0","id":"a-1_B","method":"tools/call","params":{"name":"a.b","arguments":{"x":{"y":["{",1]}}}}`,
 		`{"method":"tools/call","params":{"name":"read_file","arguments":{"path":"é\"},"}},"jsonrpc":"2.0","id":12}`,
+		`{"method":"tools/call","params":{"name":"read_file","arguments":[]},"jsonrpc":"2.0","id":0}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deep","arguments":` + strings.Repeat("[", maxDepth-2) + strings.Repeat("]", maxDepth-2) + `}}`,
 		`{"method":"tools/call","params":{"name":"read_file","arguments":{"a":"},\"jsonrpc\":\"2.0\",\"id\":7}"}},"jsonrpc":"2.0","id":"x"}`,
 	} {
 		c := &call{}
@@ -81,6 +83,8 @@ func TestNotPlainCalls(t *testing.T) {
 		head + `{}}},"jsonrpc":"2.0","id":2}`, head + "{\"a\":\"\xff\"}}}", head + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`,
 		late + `{}}}`, late + `{}},"jsonrpc":"2.0"}`, late + `{}},"jsonrpc":"2.0","id":1,"id":2}`, late + `{}},"jsonrpc":"2.0","id":null}`,
 		late + `{},"name":"x"},"jsonrpc":"2.0","id":1}`, late + `{}},"jsonrpc":"2.0","id":1}}`, late + `{}},"method":"x","jsonrpc":"2.0","id":1}`,
+		strings.Replace(head, `"id":1`, `"id":007`, 1) + `{}}}`, late + `{}},"jsonrpc":"2.0","id":00}`,
+		head + strings.Repeat("[", maxDepth-1) + strings.Repeat("]", maxDepth-1) + `}}`,
 		strings.Replace(head, `"id":1`, `"id":1.5`, 1) + `{}}}`, strings.Replace(head, `read_file`, `read\u005ffile`, 1) + `{}}}`,
 		strings.Replace(head, `"name"`, `"Name"`, 1) + `{}}}`, strings.Replace(head, `,"id":1`, ``, 1) + `{}}}`,
 	} {

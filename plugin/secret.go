@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -23,7 +22,7 @@ type secret struct {
 type table struct {
 	sums    [][]byte // as edge.tokens; nil matches nothing
 	backend []string // Authorization for the backend; nil where there is none that is usable
-	until   int64    // nanoseconds at which the files are to be read again
+	read    int64    // when the files were, in nanoseconds
 }
 
 // secretInterval is how often files are read again: often enough for a
@@ -64,10 +63,7 @@ func (s *secret) read() ([]byte, string, error) {
 // loadSecrets reads every secret and adds what is wrong to the list. What cannot
 // be used matches nothing: a client token then gets 401, a backend token 503.
 func loadSecrets(e *edge, wrong *[]string) *table {
-	t := &table{sums: make([][]byte, len(e.tokens)), until: math.MaxInt64}
-	if e.hasFiles {
-		t.until = time.Now().UnixNano() + int64(secretInterval)
-	}
+	t := &table{sums: make([][]byte, len(e.tokens)), read: time.Now().UnixNano()}
 	for i, tok := range e.tokens {
 		sum, _, err := tok.secret.read()
 		if err != nil {
@@ -103,10 +99,10 @@ func indexOf(sums [][]byte, sum []byte) int {
 
 // refresh reads the files again once their time has come. There is no goroutine:
 // a request pays for it.
-func refresh(e *edge, now int64) *table {
+func refresh(e *edge) *table {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if t := e.table.Load().(*table); now <= t.until { // another request has paid
+	if t := e.table.Load().(*table); uint64(time.Now().UnixNano()-t.read) <= e.keep { // another request has paid
 		return t
 	}
 	var wrong []string
