@@ -75,13 +75,28 @@ func TestConformance(t *testing.T) {
 				}
 				got := s.run(t, modules, url)
 				for scenario, points := range want {
-					if got[scenario] != points {
+					if !equal(scenario, got[scenario], points) {
 						t.Errorf("%s: %s scores %s, directly %s", name, scenario, got[scenario], points)
 					}
 				}
 			}
 		})
 	}
+}
+
+// warnings that a scenario may have behind the hub and not directly. The SDK's
+// server knows one subscription per session, and the end of an older one takes
+// the newer with it. Directly each request of 2026-07-28 is a session; as a child
+// it has one for all, and then two SHOULD checks of list_changed depend on which
+// comes first, the client's next stream or the news that it left the last.
+var warnings = map[string]int{"server-stateless": 2}
+
+// equal: the same failures, and the same passed checks but for those warnings.
+func equal(scenario, got, want string) bool {
+	var passed, failed, wantPassed, wantFailed int
+	_, err := fmt.Sscanf(got, "%d passed, %d failed", &passed, &failed)
+	_, err2 := fmt.Sscanf(want, "%d passed, %d failed", &wantPassed, &wantFailed)
+	return err == nil && err2 == nil && failed == wantFailed && passed <= wantPassed && passed >= wantPassed-warnings[scenario]
 }
 
 var summary = regexp.MustCompile(`(?m)^[✓✗] (\S+): (\d+ passed, \d+ failed)`)
