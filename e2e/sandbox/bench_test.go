@@ -43,7 +43,7 @@ func TestBenchShell(t *testing.T) {
 	took := make([][]time.Duration, len(ways))
 	for range 9 {
 		for i, w := range ways {
-			for range 20 {
+			for range 40 {
 				begin := time.Now()
 				w.run()
 				took[i] = append(took[i], time.Since(begin))

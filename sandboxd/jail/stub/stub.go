@@ -19,6 +19,11 @@ import (
 // gets a process that restricts itself and becomes the program it names.
 const Name = "sallyport-jail-stub"
 
+// OneThread, as the last of a stub's environment, keeps its Go runtime from
+// starting threads that it does not need. No command sees it: a GOMAXPROCS of its
+// own comes before and counts.
+const OneThread = "GOMAXPROCS=01"
+
 // In a stub's arguments stand the steps, End and the program. A step is a name,
 // the number of a system call and three arguments, but for these names.
 const (
@@ -66,7 +71,11 @@ func Go(args []string) {
 		}
 	}
 	Left = Left[1:]
-	Fail(syscall.Exec(Left[0], Left, os.Environ()))
+	env := os.Environ()
+	if n := len(env) - 1; n >= 0 && env[n] == OneThread {
+		env = env[:n]
+	}
+	Fail(syscall.Exec(Left[0], Left, env))
 }
 
 // Fail tells the server at what there came to be no command, and why.
