@@ -17,7 +17,7 @@ type message struct {
 	hasName   bool
 	version   string // params._meta's protocol version
 	resources bool   // subscriptions/listen asks for resources
-	plain     bool   // its texts need no escapes in JSON
+	plain     bool   // read by plainCall: its texts are short
 }
 
 // noMessage is that of a request without a body.

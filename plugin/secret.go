@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -36,6 +35,7 @@ var tokenForm = regexp.MustCompile(`^[\x21-\x7e]{32,}$`)
 // hold the request for ever.
 func (s *secret) read() ([]byte, string, error) {
 	text := s.text
+	from := "the token"
 	if s.sum != nil {
 		return s.sum, "", nil
 	}
@@ -52,9 +52,10 @@ func (s *secret) read() ([]byte, string, error) {
 			return nil, "", err
 		}
 		text = strings.TrimSuffix(string(data), "\n")
+		from += " in " + s.file
 	}
 	if !tokenForm.MatchString(text) {
-		return nil, "", errors.New(strings.TrimSuffix("the token in "+s.file, " in ") + " must be at least 32 characters of printable ASCII without spaces")
+		return nil, "", fmt.Errorf("%s must be at least 32 characters of printable ASCII without spaces", from)
 	}
 	sum := sha256.Sum256([]byte(text))
 	return sum[:], text, nil

@@ -83,8 +83,9 @@ func (r *reaper) reap() bool {
 }
 
 // fork starts this program again as a stub that takes steps and becomes the
-// program of args, in a session of its own, with the given descriptors (nil: closed). The lock is held until the child is known,
-// so that no status can come before its receiver.
+// program of args, in a session of its own, with the given descriptors (nil:
+// closed). The lock is held until the child is known, so that no status can
+// come before its receiver.
 func (r *reaper) fork(steps, args, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
 	attr := &syscall.ProcAttr{Env: append(slices.Clip(env), stub.OneThread), Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
