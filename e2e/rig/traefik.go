@@ -65,9 +65,7 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 	}
 	tr.write(t, o.Dynamic)
 	if o.TOML != "" {
-		if err := os.WriteFile(filepath.Join(tr.dynamic, "second.toml"), []byte(o.TOML), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tr.replace(t, "second.toml", o.TOML)
 	}
 	cmd := exec.Command(bin, append(args, o.Args...)...)
 	cmd.Dir = dir
@@ -99,26 +97,32 @@ func (tr *Traefik) SetDynamic(t testing.TB, yaml string) {
 }
 
 // write writes the configuration with a route of the rig's own, by which
-// waitLoaded sees that it is in force. Traefik loads the folder as one.
+// waitLoaded sees that it is in force. Traefik reads the folder file by file in
+// the order of their names, possibly while we write. So the mark is written
+// last and read first: whoever has read it reads no older configuration after.
 func (tr *Traefik) write(t testing.TB, yaml string) {
 	t.Helper()
-	generation := tr.generation.Add(1)
 	mark := fmt.Sprintf(`http:
   routers:
     rig-web: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [web], service: noop@internal}
     rig-websecure: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [websecure], service: noop@internal, tls: {}}
-`, generation)
+`, tr.generation.Add(1))
 	if err := os.MkdirAll(tr.dynamic, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"dynamic.yml": yaml, "mark.yml": mark} {
-		tmp := filepath.Join(filepath.Dir(tr.dynamic), name)
-		if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(tmp, filepath.Join(tr.dynamic, name)); err != nil {
-			t.Fatal(err)
-		}
+	tr.replace(t, "dynamic.yml", yaml)
+	tr.replace(t, "0-mark.yml", mark)
+}
+
+// replace puts a file into the folder at once, whole.
+func (tr *Traefik) replace(t testing.TB, name, content string) {
+	t.Helper()
+	tmp := filepath.Join(filepath.Dir(tr.dynamic), name)
+	if err := os.WriteFile(tmp, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tmp, filepath.Join(tr.dynamic, name)); err != nil {
+		t.Fatal(err)
 	}
 }
 
