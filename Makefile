@@ -30,9 +30,7 @@ e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
 	@cd e2e && go run ./cmd/gates -only yaegi,main,edge,sandbox,hub,doctor,docker,conformance
 
 soak: ## The long figures: hours of load, thousands of sessions
-	@SALLYPORT_SOAK=true go test -count=1 -timeout 4h -p 1 -v -run 'Soak|LivesThrough|EachRuleIsMissed|SwapRace|SpecialFiles' ./...
-	@SALLYPORT_SOAK=true go test -race -count=1 -timeout 4h -v -run Soak ./sandboxd/jail
-	@cd e2e && SALLYPORT_SOAK=true go test -count=1 -timeout 4h -p 1 -v -run 'Soak|JailInLockedContainer' ./...
+	@cd e2e && go run ./cmd/gates -soak
 
 lint: ## gofmt, vet, staticcheck
 	@cd e2e && go run ./cmd/gates -only gofmt,vet,staticcheck

@@ -9,13 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
-// failures names what failed, to be said again at the end.
-var failures []string
+var (
+	failures []string // what failed and why, to be said again at the end
+	figures  bool     // say what tests that passed logged
+)
 
 // event is one line of `go test -json`.
 type event struct {
@@ -140,14 +143,25 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 	case e.Test == "": // no tests
 	case e.Action == "pass":
 		n.passed++
+		if figures {
+			fmt.Print(said(text, 1000))
+		}
 	case e.Action == "skip":
 		n.skipped++
 		fmt.Printf("SKIP %s %s\n%s", e.Package, e.Test, text)
 	default:
 		n.failed++
 		failedIn[e.Package]++
-		failures = append(failures, e.Package+" "+e.Test)
+		failures = append(failures, strings.TrimSuffix(e.Package+" "+e.Test+"\n"+said(text, 5), "\n"))
 		fmt.Printf("FAIL %s %s\n%s", e.Package, e.Test, text)
 	}
 	return n
+}
+
+var ownLine = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .*\n`)
+
+// said returns the first lines that a test logged itself: what the processes that
+// it started wrote can be a thousand times as long.
+func said(text string, most int) string {
+	return strings.Join(ownLine.FindAllString(text, most), "")
 }

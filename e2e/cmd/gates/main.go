@@ -1,5 +1,6 @@
 // Command gates runs the repository's gates one after the other, says how long
-// each took, and ends with the sum of all tests in one line.
+// each took, and ends with the sum of all tests in one line. With -soak it runs the
+// long figures instead, and prints them.
 package main
 
 import (
@@ -15,13 +16,18 @@ import (
 
 func main() {
 	only := flag.String("only", "", "comma-separated names of gates; default: all")
+	soak := flag.Bool("soak", false, "the long figures: hours of load")
 	flag.Parse()
 	root, err := tools.Root()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	chosen, err := choose(gates(root), *only)
+	all := gates(root)
+	if *soak {
+		all = soaks(root)
+	}
+	chosen, err := choose(all, *only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -35,8 +41,8 @@ func main() {
 		fmt.Printf("--- gate %-11s %5.1f min: %s\n", g.name, time.Since(began).Minutes(), n)
 		sum.add(n)
 	}
-	for _, name := range failures {
-		fmt.Println("FAILED:", name)
+	for _, failure := range failures {
+		fmt.Println("FAILED:", failure)
 	}
 	fmt.Printf("all gates: %.1f min\n%s\n", time.Since(start).Minutes(), sum)
 	if sum.failed > 0 || os.Getenv("CI") == "true" && sum.skipped > 0 {

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// soaks returns the gates of the long figures: the tests that do more of the same
+// when SALLYPORT_SOAK is set. Each runs, whatever became of the one before.
+func soaks(root string) []gate {
+	os.Setenv("SALLYPORT_SOAK", "true") // the name is well formed
+	figures = true
+	soak := func(name, dir, run string, args ...string) gate {
+		args = append([]string{"-count=1", "-timeout=4h", "-p=1", "-v", "-run=" + run}, args...)
+		return gate{name, func() count { return goTest(dir, args...) }}
+	}
+	e2e := filepath.Join(root, "e2e")
+	return []gate{
+		soak("jail", root, "Soak|LivesThrough|EachRuleIsMissed", "./sandboxd/jail"),
+		soak("jail-race", root, "Soak", "-race", "./sandboxd/jail"),
+		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/serve/tool"),
+		soak("container", e2e, "JailInLockedContainer", "./sandbox"),
+		soak("hub", e2e, "Soak", "./hub", "./proxy"),
+		soak("edge", e2e, "Soak", "./edge"),
+	}
+}
