@@ -14,10 +14,6 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
-// limit is how long an answer may take that is due at once. It is no measure of
-// speed: what is buffered does not come at all.
-const limit = 10 * time.Second
-
 // withBothProxies runs a test with Traefik's two ways to talk to a backend.
 func withBothProxies(t *testing.T, test func(t *testing.T, fast bool)) {
 	for _, fast := range []bool{false, true} {
@@ -93,8 +89,9 @@ func event(r *bufio.Reader) (string, error) {
 	}
 }
 
-// within fails a step that does not end in time.
-func within[T any](what string, step func() (T, error)) (T, error) {
+// within fails a step that does not end in time. The limit is no measure of speed:
+// what is buffered does not come at all.
+func within[T any](limit time.Duration, what string, step func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error

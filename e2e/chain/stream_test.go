@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
@@ -26,7 +27,7 @@ func TestNothingIsBuffered(t *testing.T) {
 				files := rig.Files{SandboxAddr: b.addr(), SandboxToken: tokenFile}
 				yaml := strings.ReplaceAll(files.Dynamic(t), "/client-token", clientFile)
 				tr := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: yaml, FastProxy: fast})
-				if err := b.converse(t.Context(), method, tr.WebSecure, token); err != nil {
+				if err := b.converse(t.Context(), rig.Deadline, method, tr.WebSecure, token); err != nil {
 					t.Error(err)
 				}
 			})
@@ -48,7 +49,7 @@ func TestAWriterThatIsNotFlushedIsNoticed(t *testing.T) {
   services: {s: {loadBalancer: {servers: [{url: "http://%s"}]}}}
 `, "`/`", b.addr()),
 		})
-		err := b.converse(t.Context(), "GET", tr.WebSecure, "")
+		err := b.converse(t.Context(), 10*time.Second, "GET", tr.WebSecure, "")
 		if err == nil || !strings.Contains(err.Error(), "nothing came") {
 			t.Errorf("through a writer that is not flushed: %v; the streaming test proves nothing", err)
 		}
@@ -80,8 +81,9 @@ func newTalk(t *testing.T) *talk {
 
 func (b *talk) addr() string { return strings.TrimPrefix(b.URL, "http://") }
 
-// converse is the client's side. It returns nil if both events came.
-func (b *talk) converse(ctx context.Context, method, url, token string) error {
+// converse is the client's side. It returns nil if both events came, each within
+// the limit.
+func (b *talk) converse(ctx context.Context, limit time.Duration, method, url, token string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	path, body := "/mcp-sandbox/sse", ""
@@ -97,18 +99,18 @@ func (b *talk) converse(ctx context.Context, method, url, token string) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := within("the answer's header", func() (*http.Response, error) { return rig.HTTPClient(token).Do(req) })
+	resp, err := within(limit, "the answer's header", func() (*http.Response, error) { return rig.HTTPClient(token).Do(req) })
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	stream := bufio.NewReader(resp.Body)
-	first, err := within("the first event", func() (string, error) { return event(stream) })
+	first, err := within(limit, "the first event", func() (string, error) { return event(stream) })
 	if err != nil || !strings.Contains(first, "sessionid=one") {
 		return errors.Join(err, fmt.Errorf("status %d, first event %q", resp.StatusCode, first))
 	}
 	close(b.heard)
-	second, err := within("the second event", func() (string, error) { return event(stream) })
+	second, err := within(limit, "the second event", func() (string, error) { return event(stream) })
 	if err != nil || !strings.Contains(second, "two") {
 		return errors.Join(err, fmt.Errorf("second event %q", second))
 	}

@@ -21,7 +21,7 @@ import (
 
 // patience bounds one client's whole visit; Node alone takes seconds to start
 // on a busy machine.
-const patience = 2 * time.Minute
+const patience = rig.Deadline
 
 // written is what sdk.mjs writes.
 const written = "written by a real client\n"

@@ -122,17 +122,25 @@ func Status(url string) int {
 	return resp.StatusCode
 }
 
-// FreeAddr returns a free loopback address. Its port is not one that the kernel
-// gives to outgoing connections or to listeners on port 0, so that nobody takes it
-// before the program that it is for.
+// FreeAddr returns a free loopback address that is the test's until its end. Its
+// port is not one that the kernel gives to outgoing connections or to listeners on
+// port 0, so that nobody takes it before the program that it is for; and a name of
+// the kernel's keeps it from every other caller, in whatever process: some seconds
+// pass until the program listens, and a port that is not in use yet looks free.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		taken, err := net.Listen("unix", "@sallyport-e2e-"+addr)
+		if err != nil {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
+			t.Cleanup(func() { taken.Close() })
 			return addr
 		}
+		taken.Close()
 	}
 	t.Fatal("no port is free between 20000 and 32000")
 	return ""
