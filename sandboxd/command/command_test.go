@@ -181,7 +181,7 @@ func TestEnds(t *testing.T) {
 		end  func(cancel func(), r *command.Runner, c *command.Command)
 		told func(jail.Result) bool
 	}{
-		"time":   {time.Second, func(func(), *command.Runner, *command.Command) {}, func(r jail.Result) bool { return r.TimedOut }},
+		"time":   {5 * time.Second, func(func(), *command.Runner, *command.Command) {}, func(r jail.Result) bool { return r.TimedOut }},
 		"caller": {long, func(cancel func(), _ *command.Runner, _ *command.Command) { cancel() }, func(r jail.Result) bool { return r.Canceled }},
 		"Kill":   {long, func(_ func(), _ *command.Runner, c *command.Command) { c.Kill() }, func(r jail.Result) bool { return !r.TimedOut && !r.Canceled }},
 		"Close":  {long, func(_ func(), r *command.Runner, _ *command.Command) { r.Close() }, func(r jail.Result) bool { return !r.TimedOut && !r.Canceled }},

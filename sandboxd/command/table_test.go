@@ -70,7 +70,7 @@ func TestHandleIsItsOwners(t *testing.T) {
 // The lifetime ends a command, and all it started; its output can be read on.
 func TestEndOfLifetime(t *testing.T) {
 	r, _, _ := newRunner(t, 4096)
-	c := startFor(t, r, "alice", "echo begun; sleep 1000", time.Second)
+	c := startFor(t, r, "alice", "echo begun; sleep 1000", 5*time.Second)
 	if _, over := c.Result(); over {
 		t.Error("it has a result while it runs")
 	}

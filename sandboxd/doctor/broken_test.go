@@ -102,10 +102,10 @@ func mixed(next http.Handler, to string) http.Handler {
 	})
 }
 
-// cut ends each stream after half a second.
+// cut ends each stream after three seconds, by when a busy machine has opened it.
 func cut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
