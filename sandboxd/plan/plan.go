@@ -33,7 +33,7 @@ flags:
   -compose FILE    docker compose config --format json, - for standard input
                    (default: runs that command here)
   -edge FILE       Traefik's dynamic configuration (default traefik-dynamic.yml)
-  -servers FILE    the hub's servers (default mcp.json, where there is one)
+  -servers FILE    the hub's servers (default config/mcp.json, where there is one)
   -accepted FILE   the accepted plan (default .sallyport/plan.json)
   -accept          accept this plan
   -json            JSON instead of text
@@ -142,7 +142,7 @@ func (o options) read(ctx context.Context) (Plan, error) {
 		return nil, fmt.Errorf("%s: %w", o.edge, err)
 	}
 	plan = append(plan, tokens...)
-	name := cmp.Or(o.servers, "mcp.json")
+	name := cmp.Or(o.servers, "config/mcp.json") // as make env and docker-compose.yml have it
 	servers, err := os.ReadFile(name)
 	if err == nil {
 		var more Plan

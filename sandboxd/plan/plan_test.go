@@ -253,3 +253,21 @@ func TestNoPlanFromHalfAFile(t *testing.T) {
 		t.Errorf("an argument: %d", code)
 	}
 }
+
+// Without -servers the stack's own file is read, not one that nobody has.
+func TestServersOfTheStack(t *testing.T) {
+	b, in := newBench(t), good(t)
+	if err := os.Mkdir(filepath.Join(b.dir, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"compose.json": in.compose, "traefik-dynamic.yml": in.edge, "config/mcp.json": in.servers} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(b.dir)
+	var out, errs bytes.Buffer
+	if code := Main(t.Context(), []string{"-compose", "compose.json"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "server time could\n") {
+		t.Errorf("exit code %d, and no server in\n%s%s", code, out.String(), errs.String())
+	}
+}
