@@ -2,9 +2,14 @@ package sallyport
 
 import (
 	"go/ast"
+	"io"
+	"os"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/token"
 )
 
 // proven says of each command in README and docs, by its beginning, which test
@@ -22,7 +27,8 @@ var proven = []struct{ command, by string }{
 	{"bin/sandboxd doctor", "e2e/doctor TestNewcomer"},
 	{"bin/sandboxd attack", "e2e/sandbox TestAttackCommand"},
 	{"bin/sandboxd plan", "sandboxd/plan TestGolden"},
-	{"sandboxd token new", "sandboxd/token TestNewSavesAndDoesNotPrint"},
+	{"sandboxd token", ". TestTokenCommandsInPages"},
+	{"bin/sandboxd token", ". TestTokenCommandsInPages"},
 	{"docker compose up -d --build sandboxd", "e2e/docker TestMakeUp"},
 	{"docker compose --profile tailscale", "outside: a tailnet; its configuration is read by e2e/doctor TestServeConfig"},
 	{". ./.env", "e2e/docker TestMakeUp"},
@@ -55,7 +61,7 @@ func TestCommandsInPagesAreTried(t *testing.T) {
 			}
 		}
 	}
-	named := regexp.MustCompile(`[a-z0-9/]+ Test\w+`)
+	named := regexp.MustCompile(`[a-z0-9./]+ Test\w+`)
 	for _, p := range proven {
 		for _, name := range named.FindAllString(p.by, -1) {
 			if !tests[name] {
@@ -74,6 +80,30 @@ func TestCommandsInPagesAreTried(t *testing.T) {
 	}
 	if seen < 25 {
 		t.Errorf("only %d commands found: this test reads the pages wrongly", seen)
+	}
+}
+
+// The commands of the pages make a token and its hash, as they stand there.
+func TestTokenCommandsInPages(t *testing.T) {
+	var lines []string
+	for _, page := range tracked(t, ".md") {
+		lines = append(lines, commandsOf(read(t, page))...)
+	}
+	t.Chdir(t.TempDir())
+	for _, line := range lines {
+		command := strings.Fields(strings.TrimPrefix(line, "bin/"))
+		if !strings.HasPrefix(strings.Join(command, " "), "sandboxd token ") {
+			continue
+		}
+		file := &command[len(command)-1]
+		*file = path.Base(*file)
+		var said strings.Builder
+		if code := token.Main(t.Context(), command[2:], io.Discard, &said); code != 0 {
+			t.Errorf("%s: exit code %d: %s", line, code, said.String())
+		}
+	}
+	if made, _ := os.ReadDir("."); len(made) < 3 {
+		t.Errorf("only %d tokens made: this test reads the pages wrongly", len(made))
 	}
 }
 

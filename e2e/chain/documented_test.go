@@ -33,7 +33,7 @@ func TestDocumentedVariants(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sandbox := rig.StartSandboxd(t, rig.SandboxdOptions{Env: []string{"MCP_REQUIRE_EDGE=true", "MCP_ALLOWED_HOSTS=your-node.your-tailnet.ts.net"}})
+			sandbox := rig.StartSandboxd(t, rig.SandboxdOptions{Env: []string{"MCP_REQUIRE_EDGE=true", documentedHosts(t)}})
 			token, file := rig.NewToken(t)
 			if err := os.Rename(file, filepath.Join(filepath.Dir(file), "client-token")); err != nil {
 				t.Fatal(err)
@@ -55,4 +55,19 @@ func TestDocumentedVariants(t *testing.T) {
 			}
 		})
 	}
+}
+
+// documentedHosts is the setting of a sandbox without Docker by which it accepts
+// the public name that Traefik passes on, as its page has it.
+func documentedHosts(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(rig.Root(t), "docs", "systemd.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^Environment=(MCP_ALLOWED_HOSTS=.*)$`).FindSubmatch(page)
+	if m == nil {
+		t.Fatal("docs/systemd.md does not say which Host is accepted")
+	}
+	return string(m[1])
 }

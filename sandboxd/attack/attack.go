@@ -69,7 +69,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		r.proxy(ctx)
 	}
 	if err := r.sandbox(ctx); err != nil && opt.proxy == "" {
-		fmt.Fprintf(stderr, "sandboxd attack: %v\nDoes it run (make run, make up), and are URL and token right? sandboxd doctor finds out.\n", err)
+		fmt.Fprintf(stderr, "sandboxd attack: %v\nDoes it run, and are URL and token right? After make up the URL is https://127.0.0.1:8443/mcp-sandbox. sandboxd doctor finds out.\n", err)
 		return 1
 	}
 	fmt.Fprintf(stdout, "\n%d held, %d allowed on purpose, %d skipped, %d got through\n", r.count[held], r.count[allowed], r.count[skipped], r.count[through])

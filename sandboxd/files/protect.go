@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// DefaultProtected are the paths that Write and Edit leave alone: what another program on the owner's side would run by itself later. An entry
-// is one or more names joined by slashes (each may hold the wildcards of
-// path.Match); it covers every path in which those names follow each other, at
-// any depth, and all that lies beneath. It keeps a careless model from harm and
-// is no wall: a command can write there.
+// DefaultProtected are the paths that Write and Edit leave alone: what another
+// program on the owner's side would run by itself later. An entry is one or more
+// names joined by slashes (each may hold the wildcards of path.Match); it covers
+// every path in which those names follow each other, at any depth, and all that
+// lies beneath. It keeps a careless model from harm and is no wall: a command can
+// write there.
 var DefaultProtected = []string{
 	".git", ".gitconfig", ".gitmodules", ".husky", ".pre-commit-config.yaml",
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",

@@ -50,7 +50,7 @@ func (h *HTTP) Settings(addr, base string) []Setting {
 // Check reports what is wrong between these settings.
 func (h *HTTP) Check(m *Mistakes) {
 	if h.Token == "" && h.TokenFile == "" {
-		m.Add("MCP_AUTH_TOKEN_FILE is required: make a token with: sandboxd token new")
+		m.Add("MCP_AUTH_TOKEN_FILE is required: make a token with: sandboxd token new FILE")
 	}
 	if h.Addr != "" && !h.InContainer && !isLoopback(h.Addr) {
 		m.Add("MCP_ADDR %q is not a loopback address: anybody in the network could reach it; set MCP_IN_CONTAINER=true only in a container", h.Addr)

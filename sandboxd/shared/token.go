@@ -49,7 +49,7 @@ func CheckToken(token string) error {
 		}
 	}
 	if len(token) < MinToken {
-		return fmt.Errorf("the token has %d characters, at least %d are needed; make one with: sandboxd token new", len(token), MinToken)
+		return fmt.Errorf("the token has %d characters, at least %d are needed; make one with: sandboxd token new FILE", len(token), MinToken)
 	}
 	return nil
 }
