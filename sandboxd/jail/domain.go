@@ -59,28 +59,22 @@ func (p *Process) killAll() {
 // there can fork any more, so a list of /proc that is read now misses none.
 func awaitEmpty() bool {
 	end := time.Now().Add(deathBound)
-	for pause := 200 * time.Microsecond; inDomain(); pause = min(2*pause, 20*time.Millisecond) {
-		if time.Now().After(end) {
-			return false
+	proc, _ := os.Open("/proc")
+	names, _ := proc.Readdirnames(-1)
+	proc.Close()
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == unix.Getpid() {
+			continue
 		}
-		time.Sleep(pause)
+		for pause := 100 * time.Microsecond; unix.Kill(pid, 0) == nil; pause = min(2*pause, 4*time.Millisecond) {
+			if time.Now().After(end) {
+				return false
+			}
+			time.Sleep(pause)
+		}
 	}
 	return true
-}
-
-func inDomain() bool {
-	proc, err := os.Open("/proc")
-	if err != nil {
-		return false
-	}
-	defer proc.Close()
-	names, _ := proc.Readdirnames(-1)
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && pid != unix.Getpid() && pid != 1 && unix.Kill(pid, 0) == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // theCanary is a child outside every domain. It does nothing but live, as long

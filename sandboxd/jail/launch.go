@@ -88,6 +88,8 @@ func (p *Process) steps(c Command) (s []string, err error) {
 		switch r.kind + " " + r.name {
 		case "limit " + r.name:
 			add(stub.Limit, limitNumber[r.name], r.bits, 0, 0)
+		case "flag " + victim:
+			add(stub.Victim, 0, 0, 0, 0)
 		case "flag no_new_privs":
 			add("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
 		}

@@ -91,7 +91,7 @@ func (c Config) rules() []rule {
 	rs = append(rs, c.calls()...)
 	rs = append(rs, limits...)
 	rs = append(rs, rule{kind: "budget", name: fmt.Sprintf("nproc: the account's tasks outside + %d, in a container + its pids limit - %d", bareBudget, pidsReserve)})
-	rs = append(rs, rule{kind: "nice", name: strconv.Itoa(niceness)}, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
+	rs = append(rs, rule{kind: "nice", name: strconv.Itoa(niceness)}, rule{kind: "flag", name: victim}, rule{kind: "flag", name: "no_new_privs"}, rule{kind: "flag", name: "server not dumpable"})
 	return slices.DeleteFunc(rs, func(r rule) bool { return r.String() == omit })
 }
 
@@ -101,6 +101,11 @@ func has(rules []rule, kind, name string) bool {
 
 // niceness is the priority of commands: that of the server comes before it.
 const niceness = 10
+
+// victim makes commands the first that the kernel ends where memory is short. It
+// goes by size else, and what lies in a memfd counts for no process: a small
+// command that fills one would have this server ended in its place.
+const victim = "oom_score_adj 1000"
 
 // omit is a rule that a test leaves out, to see that something notices.
 var omit string

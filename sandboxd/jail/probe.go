@@ -218,24 +218,22 @@ func call(nr uint32, a [6]uintptr) func() error {
 }
 
 func (p place) limitAttempts() (as []attempt) {
-	check := func(name string, get func() (int, error), good func(int) bool) {
-		as = append(as, attempt{name, func() error {
-			v, err := get()
-			if err == nil && !good(v) {
-				err = fmt.Errorf("%d", v)
-			}
-			return err
-		}, nil})
+	check := func(name string, err error, good bool, got any) {
+		if err == nil && !good {
+			err = fmt.Errorf("%v", got)
+		}
+		as = append(as, attempt{name, func() error { return err }, nil})
 	}
-	check("no_new_privs", func() (int, error) { return unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) }, func(v int) bool { return v == 1 })
-	// The call gives 20 - nice (getpriority(2)).
-	check("nice", func() (int, error) { return unix.Getpriority(unix.PRIO_PROCESS, 0) }, func(v int) bool { return 20-v >= niceness })
+	flag, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	check("no_new_privs", err, flag == 1, flag)
+	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	check("nice", err, 20-nice >= niceness, nice) // the call gives 20 - nice (getpriority(2))
+	score, err := os.ReadFile("/proc/self/oom_score_adj")
+	check(victim, err, string(score) == "1000\n", score)
 	for _, r := range append(limits, rule{kind: "limit", name: "nproc", bits: p.Budget}) {
-		check(r.String(), func() (int, error) {
-			var l syscall.Rlimit
-			err := syscall.Getrlimit(limitNumber[r.name], &l)
-			return int(l.Max), err
-		}, func(v int) bool { return uint64(v) == r.bits })
+		var l syscall.Rlimit
+		err := syscall.Getrlimit(limitNumber[r.name], &l)
+		check(r.String(), err, l.Max == r.bits, l.Max)
 	}
 	return append(as, attempt{"fork beyond the limit", func() error {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {

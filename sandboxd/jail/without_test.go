@@ -3,6 +3,9 @@
 package jail_test
 
 import (
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +22,27 @@ func TestOutOfMemory(t *testing.T) {
 	res, out, _ := run(t, j, jail.Command{Args: sh("echo alive")})
 	if out != "alive\n" || res.OOMKilled == nil || *res.OOMKilled {
 		t.Errorf("%+v %q", res, out)
+	}
+}
+
+// What lies in a memfd counts for no process, so by size alone the kernel would
+// end the server, which is larger than who fills it. With many at once, too.
+func TestServerOutlivesFullMemory(t *testing.T) {
+	j, _ := newJail(t, jail.Full)
+	const fill = `exec perl -e 'my $name = "x"; open(my $f, ">&=", syscall(%s, $name, 0)) or die; my $block = "x" x 65536; 1 while syswrite($f, $block)'`
+	nr := map[string]string{"amd64": "319", "arm64": "279"}[runtime.GOARCH] // memfd_create
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			res, err := j.Run(t.Context(), jail.Command{Args: sh(fmt.Sprintf(fill, nr)), Env: []string{"PATH=/usr/bin:/bin"}, Timeout: long})
+			if err != nil || res.Signal != "SIGKILL" || res.TimedOut || res.OOMKilled == nil || !*res.OOMKilled {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+	all.Wait()
+	if _, out, _ := run(t, j, jail.Command{Args: sh("echo alive")}); out != "alive\n" {
+		t.Errorf("%q", out)
 	}
 }
 

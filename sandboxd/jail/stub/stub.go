@@ -30,6 +30,7 @@ const (
 	Width  = 5 // arguments that make one step
 	End    = "--"
 	Limit  = "limit"   // a resource limit and its value
+	Victim = "victim"  // of the kernel, before others, where memory is short
 	Filter = "seccomp" // the call's third argument is the filter
 	Then   = "then"    // not for this package
 )
@@ -88,6 +89,8 @@ func take(name string, nr, a, b, c uintptr) error {
 	switch name {
 	case Limit: // syscall.Setrlimit is the one that keeps Go from restoring the old limit at exec
 		return syscall.Setrlimit(int(nr), &syscall.Rlimit{Cur: uint64(a), Max: uint64(a)})
+	case Victim:
+		return os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	case Filter:
 		var code [4096]uint64 // BPF_MAXINSNS
 		size, err := syscall.Pread(FilterFD, unsafe.Slice((*byte)(unsafe.Pointer(&code)), 8*len(code)), 0)
