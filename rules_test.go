@@ -118,7 +118,8 @@ func TestLineBudgets(t *testing.T) {
 		{2000, []string{"sandboxd/serve"}},
 		{1600, []string{"sandboxd/files", "sandboxd/command", "sandboxd/capture", "sandboxd/diff"}}, // docs/decisions/0061
 		{1100, []string{"sandboxd/shared"}},
-		{3000, []string{"sandboxd/hub"}},
+		{2850, []string{"sandboxd/hub"}},
+		{335, []string{"sandboxd/state"}},                     // docs/decisions/0072
 		{1200, []string{"sandboxd/rpc", "sandboxd/upstream"}}, // docs/decisions/0071
 		{2600, []string{"dockerproxy"}},                       // with spec, which the hub reads as well
 		{2850, owner},

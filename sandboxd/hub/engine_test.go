@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub"
 )
@@ -99,13 +100,15 @@ func TestServerAsksTheRightClient(t *testing.T) {
 
 // Where it cannot be known who is concerned, nobody is.
 func TestSharedServerAsksNobodyInDoubt(t *testing.T) {
-	l, socket := proxy(t)
-	b := start(t, map[string]string{"s": docker}, func(s *hub.Settings) { s.ProxySocket = socket })
-	one, other := b.dial("mcp", "s", nil), b.dial("mcp", "s", nil)
-	go other.call("1", "tools/call", `{"name":"wait","arguments":{}}`)
-	eventually(t, "the other's call runs", func() bool { return l.heard("tools/call") })
-	if got := one.call("1", "tools/call", `{"name":"ask","arguments":{}}`); !strings.Contains(got, "no client here can answer") {
-		t.Errorf("got %s", got)
+	for _, c := range [][2]string{{"mcp", "mcp"}, {"mcp", "stateless"}, {"stateless", "mcp"}} {
+		l, socket := proxy(t)
+		b := start(t, map[string]string{"s": docker}, func(s *hub.Settings) { s.ProxySocket = socket })
+		one, other := b.dial(c[0], "s", nil), b.dial(c[1], "s", nil)
+		go other.call("1", "tools/call", `{"name":"wait","arguments":{}}`)
+		eventually(t, "the other's call runs", func() bool { return l.heard("tools/call") })
+		if got := one.call("1", "tools/call", `{"name":"ask","arguments":{}}`); !strings.Contains(got, "no client here can answer") {
+			t.Errorf("%v: got %s", c, got)
+		}
 	}
 }
 
@@ -140,7 +143,7 @@ func TestProgressAndCancellation(t *testing.T) {
 // In the shared era a log line belongs to the only request that asked for it,
 // and with two of them to nobody.
 func TestLogsNeverReachAnother(t *testing.T) {
-	_, socket := proxy(t)
+	l, socket := proxy(t)
 	b := start(t, map[string]string{"s": docker}, func(s *hub.Settings) { s.ProxySocket = socket })
 	one, other := b.dial("sse", "s", nil).(*session), b.dial("sse", "s", nil).(*session)
 	other.call("1", "tools/call", `{"name":"echo","arguments":{}}`)
@@ -153,6 +156,18 @@ func TestLogsNeverReachAnother(t *testing.T) {
 			t.Errorf("a client got %s", got)
 		default:
 		}
+	}
+	// Nor do they reach a stateless call that asked for its own, and runs meanwhile.
+	stateless := b.dial("stateless", "s", nil).(*session)
+	go stateless.post("tools/call", "wait", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"wait","arguments":{},"_meta":{"io.modelcontextprotocol/logLevel":"debug",`+
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	eventually(t, "the stateless call runs", func() bool { return l.times("tools/call") == 5 })
+	one.call("3", "tools/call", `{"name":"log","arguments":{"secret":"of one"}}`)
+	one.call("4", "tools/call", `{"name":"echo","arguments":{}}`)
+	select {
+	case got := <-stateless.unasked:
+		t.Errorf("the stateless client got %s", got)
+	case <-time.After(100 * time.Millisecond): // no longer than what it would take on a quiet machine
 	}
 	// With a process of its own, a client gets its log lines.
 	_, entry := listen(t, "unix")

@@ -2,8 +2,8 @@
 // describes. A message meets its parts in this order: handler.go (who may come
 // in, and where to), front/ (the transports), server/ (may it pass, is the
 // server awake), link/ (whose answer is it), and then sandboxd/upstream, which
-// moves bytes to the server. sandboxd/rpc reads messages, store/ remembers,
-// aggregate/ is the one path for all.
+// moves bytes to the server. sandboxd/rpc reads messages, sandboxd/state
+// remembers, aggregate/ is the one path for all.
 package hub
 
 import (
@@ -18,16 +18,16 @@ import (
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/aggregate"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/front"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/state"
 )
 
 // Hub serves the servers of one mcp.json.
 type Hub struct {
 	set   Settings
 	log   *slog.Logger
-	store *store.Store
+	store *state.Store
 	front *front.Front
 	all   *aggregate.Aggregate
 	registry
@@ -41,7 +41,7 @@ type Hub struct {
 // wrong settings and 3 when the jail cannot be built.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "accept" {
-		return accept(args[1:], os.LookupEnv, stdout, stderr)
+		return state.AcceptMain(args[1:], stdout, stderr)
 	}
 	set, err := Parse(args, os.LookupEnv)
 	if errors.Is(err, flag.ErrHelp) {
@@ -104,7 +104,7 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 func New(set Settings, log *slog.Logger) (*Hub, error) {
 	h := &Hub{set: set, log: log, sessions: shared.NewSessions(set.MaxSessions)}
 	var err error
-	if h.store, err = store.Open(set.StateDir); err != nil {
+	if h.store, err = state.Open(set.StateDir); err != nil {
 		return nil, err
 	}
 	h.front, h.all = front.New(h.sessions, log), aggregate.New(h)
@@ -117,34 +117,4 @@ func (h *Hub) Close() {
 	h.end()
 	h.sessions.EndAll()
 	h.registry.close()
-}
-
-// accept is "sandboxd hub accept NAME". It needs the state directory only, so
-// that it also runs beside the hub, in its container.
-func accept(args []string, env shared.Lookup, stdout, stderr io.Writer) int {
-	dir, _ := env("MCP_STATE_DIR")
-	if len(args) != 1 || dir == "" {
-		fmt.Fprintln(stderr, "Usage: MCP_STATE_DIR=… sandboxd hub accept NAME\nAccepts the tool definitions of the server NAME that changed since they were first used.")
-		return 2
-	}
-	// As whom the hub runs, so that it can read what is written here.
-	space, err := jail.Prepare(dir)
-	if err == nil {
-		err = space.DropRoot()
-	}
-	var tools []string
-	if err == nil {
-		tools, err = store.Accept(space.Path, args[0])
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "sandboxd hub accept:", err)
-		return 1
-	}
-	if len(tools) == 0 {
-		fmt.Fprintf(stdout, "Nothing of %s is withheld.\n", args[0])
-	}
-	for _, tool := range tools {
-		fmt.Fprintf(stdout, "accepted %s/%s\n", args[0], tool)
-	}
-	return 0
 }

@@ -2,14 +2,11 @@ package hub_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/sallyport-dev/sallyport/sandboxd/hub"
 )
 
 // names are the tools of a tools/list answer.
@@ -154,71 +151,6 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// A definition that changes after its first use is withheld, in the list and
-// for calls, until the owner accepts it. Editing the entry accepts nothing.
-func TestChangedDefinitionIsWithheld(t *testing.T) {
-	l, entry := listen(t, "unix")
-	b := start(t, map[string]string{"s": entry}, nil)
-	call := `{"name":"echo","arguments":{"x":1}}`
-	if got := b.dial("mcp", "s", nil).call("1", "tools/call", call); !strings.Contains(got, `{"x":1}`) {
-		t.Fatalf("before: %s", got)
-	}
-	l.mu.Lock()
-	l.mode = "changed"
-	l.mu.Unlock()
-	b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
-	eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
-	for _, transport := range allTransports {
-		c := b.dial(transport, "s", nil)
-		if got := c.call("1", "tools/call", call); !strings.Contains(got, "sandboxd hub accept s") {
-			t.Errorf("%s: the changed tool was called: %s", transport, got)
-		}
-		if got := names(t, c.call("2", "tools/list", `{}`)); !slices.Equal(got, []string{"wait", "ask"}) {
-			t.Errorf("%s: the list still holds %v", transport, got)
-		}
-	}
-	resp := b.do("GET", "/status", "", nil)
-	body, _ := io.ReadAll(resp.Body)
-	if !strings.Contains(string(body), `"withheld":["echo"]`) {
-		t.Errorf("status: %s", body)
-	}
-	t.Setenv("MCP_STATE_DIR", b.state)
-	if code := hub.Main(t.Context(), []string{"accept", "s"}, io.Discard, os.Stderr); code != 0 {
-		t.Fatalf("accept: %d", code)
-	}
-	for _, transport := range allTransports {
-		if got := b.dial(transport, "s", nil).call("1", "tools/call", call); !strings.Contains(got, `{"x":1}`) {
-			t.Errorf("%s, accepted: %s", transport, got)
-		}
-	}
-}
-
-// A listing that two readers take for different ones gets past no pin: the hub
-// would compare one reading, and a client act on the other.
-func TestAmbiguousDefinitionIsWithheld(t *testing.T) {
-	for _, mode := range []string{"two names", "two lists"} {
-		l, entry := listen(t, "unix")
-		b := start(t, map[string]string{"s": entry}, nil)
-		if got := names(t, b.dial("mcp", "s", nil).call("1", "tools/list", `{}`)); !slices.Contains(got, "echo") {
-			t.Fatalf("before: %v", got)
-		}
-		l.mu.Lock()
-		l.mode = mode
-		l.mu.Unlock()
-		b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
-		eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
-		for _, transport := range allTransports {
-			c := b.dial(transport, "s", nil)
-			if got := c.call("1", "tools/list", `{}`); strings.Contains(got, ".ssh") {
-				t.Errorf("%s, %s: the changed definition is listed: %s", mode, transport, got)
-			}
-			if got := c.call("2", "tools/call", `{"name":"echo","arguments":{"x":1}}`); mode == "two names" && strings.Contains(got, `{"x":1}`) {
-				t.Errorf("%s, %s: the changed tool was called: %s", mode, transport, got)
-			}
-		}
-	}
-}
-
 // A version that no client speaks must not take a place in the snapshot: the
 // next client would have to wake the server.
 func TestInventedVersionsDoNotFillTheSnapshot(t *testing.T) {
@@ -290,30 +222,6 @@ func TestCallWithoutIDIsRefused(t *testing.T) {
 		}
 	}
 	eventually(t, "the notification arrives", func() bool { return l.heard("notifications/vendor") })
-}
-
-// A server that turns without a word is caught by the next listing, whoever
-// asks for it, and from then on its tool is withheld from calls as well.
-func TestTurnedServerIsWithheldFromCalls(t *testing.T) {
-	for _, transport := range allTransports {
-		_, entry := listen(t, "unix")
-		b := start(t, map[string]string{"s": entry}, nil)
-		c := b.dial(transport, "s", nil)
-		call := func() string { return c.call("1", "tools/call", `{"name":"echo","arguments":{"x":1}}`) }
-		if got := names(t, c.call("2", "tools/list", `{}`)); len(got) != 3 {
-			t.Fatalf("%s: at first there is %v", transport, got)
-		}
-		c.call("3", "tools/call", `{"name":"turn","arguments":{}}`)
-		if got := call(); !strings.Contains(got, `{"x":1}`) {
-			t.Errorf("%s: nobody knows yet: %s", transport, got)
-		}
-		if got := names(t, c.call("4", "tools/list", `{}`)); slices.Contains(got, "echo") {
-			t.Errorf("%s: the list still holds %v", transport, got)
-		}
-		if got := call(); !strings.Contains(got, "withheld") {
-			t.Errorf("%s: the changed tool was called: %s", transport, got)
-		}
-	}
 }
 
 // Who cancels or leaves ends the own call through the aggregate, and not

@@ -24,7 +24,7 @@ type Settings struct {
 func (s *Settings) Table() shared.Table {
 	return shared.Table{
 		Command: "sandboxd hub",
-		Intro:   "Serves the MCP servers of mcp.json at <base>/servers/NAME/mcp and /sse, and all of them at <base>/hub/mcp.\n`sandboxd hub accept NAME` accepts the changed tool definitions of a server.",
+		Intro:   "Serves the MCP servers of mcp.json at <base>/servers/NAME/mcp and /sse, and all of them at <base>/hub/mcp.\n`sandboxd hub accept NAME` shows the changed tool definitions of a server, and how to accept them.",
 		Settings: append([]shared.Setting{
 			{Env: "MCP_STATE_DIR", Required: true, Set: shared.Text(&s.StateDir),
 				Help: "directory of the hub's own: snapshots, accepted tool definitions, private directories of stdio servers"},

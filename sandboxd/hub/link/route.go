@@ -145,10 +145,11 @@ func (l *Link) concerned() (client Client) {
 		}
 	}
 	for _, c := range l.calls {
-		if client != nil && c.Client != nil && client != c.Client {
+		switch {
+		case c.own:
+		case c.Client == nil || client != nil && client != c.Client:
 			return nil
-		}
-		if c.Client != nil {
+		default:
 			client = c.Client
 		}
 	}
@@ -199,17 +200,17 @@ func (l *Link) near(client Client) Sink {
 	return near
 }
 
-// logger is the only stateless call that asked for logs. With two of them a
-// line could belong to either, and reaches neither.
-func (l *Link) logger() Sink {
+// logger is the only running call, if it is a stateless one that asked for
+// logs. With two of them a line could belong to either, and reaches neither.
+func (l *Link) logger() (found Sink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var found Sink
 	for _, c := range l.calls {
-		if c.Client == nil && c.Message.Param("_meta", logLevelKey).Present() {
-			if found != nil {
-				return nil
-			}
+		switch {
+		case c.own, c.Message.Method == "subscriptions/listen":
+		case found != nil, c.Client != nil, !c.Message.Param("_meta", logLevelKey).Present():
+			return nil
+		default:
 			found = c.Sink
 		}
 	}

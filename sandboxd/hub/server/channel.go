@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/state"
 	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
@@ -232,17 +232,14 @@ func (ch *channel) relist(ctx context.Context) error {
 // pin compares and remembers a complete listing, whose last page is m.
 func (ch *channel) pin(all [][]byte, m *rpc.Message) error {
 	s := ch.server
-	tools, hashes := map[string]tool{}, map[string]string{}
-	for _, raw := range all {
-		name, headers := describe(raw)
-		if _, twice := hashes[name]; twice {
-			return fmt.Errorf("tools/list names %q twice", name)
-		}
-		hashes[name], tools[name] = store.Fingerprint(raw), tool{headers: headers}
-	}
-	changed, err := s.cfg.Store.Pin(s.cfg.Name, hashes)
+	changed, err := s.pin(all)
 	if err != nil {
 		return err
+	}
+	tools := map[string]tool{}
+	for _, raw := range all {
+		name, headers := describe(raw)
+		tools[name] = tool{headers: headers}
 	}
 	for _, name := range changed {
 		tools[name] = tool{withheld: true}
@@ -251,7 +248,7 @@ func (ch *channel) pin(all [][]byte, m *rpc.Message) error {
 	ch.tools = tools
 	result := rpc.Splice(m.Raw, rpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)})
 	if m, err = rpc.Parse(result); err == nil {
-		s.remember(func(snap *store.Snapshot) *json.RawMessage {
+		s.remember(func(snap *state.Snapshot) *json.RawMessage {
 			if ch.modern() {
 				return &snap.ModernTools
 			}

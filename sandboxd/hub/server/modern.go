@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
+	"github.com/sallyport-dev/sallyport/sandboxd/state"
 )
 
 // binding ties a tool's argument to the header that repeats it (x-mcp-header,
@@ -213,7 +213,7 @@ func (s *Server) discovered(req Request) bool {
 // server knows nothing of this era: only then does it fall back.
 func (s *Server) discover(m *rpc.Message) []byte {
 	if !m.IsError() {
-		s.remember(func(snap *store.Snapshot) *json.RawMessage { return &snap.Discover }, m.Bytes(m.Result()))
+		s.remember(func(snap *state.Snapshot) *json.RawMessage { return &snap.Discover }, m.Bytes(m.Result()))
 		return m.Raw
 	}
 	if c := m.ErrorCode(); c == rpc.UnsupportedVersion || c == rpc.HeaderMismatch || c == rpc.MissingCapability {

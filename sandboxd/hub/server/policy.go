@@ -3,12 +3,12 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
@@ -92,13 +92,10 @@ func (s *Server) newCall(req Request) *link.Call {
 func (s *Server) filter(req Request, m *rpc.Message) []byte {
 	at, err := m.Find(m.Result(), "tools"), m.Strict(m.Result(), "tools")
 	var all, kept [][]byte
-	hashes := map[string]string{}
 	for _, e := range m.Elements(at) {
 		all, err = append(all, m.Bytes(e)), errors.Join(err, m.Strict(e, "name", "inputSchema"))
-		name, _ := describe(m.Bytes(e))
-		hashes[name] = store.Fingerprint(m.Bytes(e))
 	}
-	changed, unread := s.cfg.Store.Pin(s.cfg.Name, hashes)
+	changed, unread := s.pin(all)
 	if err = errors.Join(err, unread); err != nil {
 		return rpc.Fault(m.ID(), rpc.InternalError, "the tools cannot be compared with the accepted ones: %v", err)
 	}
@@ -117,6 +114,20 @@ func (s *Server) filter(req Request, m *rpc.Message) []byte {
 		edits = append(edits, rpc.Edit{At: scope, New: []byte(`"private"`)})
 	}
 	return rpc.Splice(m.Raw, edits...)
+}
+
+// pin compares a listing with the accepted definitions and names the tools that
+// changed. Of a name that is there twice the client might take the other one.
+func (s *Server) pin(all [][]byte) (changed []string, err error) {
+	seen := map[string]json.RawMessage{}
+	for _, raw := range all {
+		name, _ := describe(raw)
+		if seen[name] != nil {
+			return nil, fmt.Errorf("tools/list names %q twice", name)
+		}
+		seen[name] = raw
+	}
+	return s.cfg.Store.Pin(s.cfg.Name, seen)
 }
 
 // array is a JSON array of the values.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/state"
 	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 	KeepAlive   bool
 	Idle        time.Duration // until it sleeps; 0: never
 	CallTimeout time.Duration
-	Store       *store.Store
+	Store       *state.Store
 	Log         *slog.Logger
 	Warnings    []string
 	// Release, if not nil, gives back what Dial needed.
@@ -76,7 +76,7 @@ type Server struct {
 	mu       sync.Mutex
 	channels map[*channel]bool
 	common   map[bool]*channel // the shared ones: true for the stateless era
-	snap     store.Snapshot
+	snap     state.Snapshot
 	starting int
 	failures int // in a row, for the back-off
 	crashes  int // of these the unasked ends
@@ -288,7 +288,7 @@ func (s *Server) Tools(ctx context.Context, id shared.Identity) ([][]byte, error
 func (s *Server) Hidden() bool { return s.cfg.Hidden }
 
 // snapshot is what the server said about itself.
-func (s *Server) snapshot() store.Snapshot {
+func (s *Server) snapshot() state.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snap
@@ -297,7 +297,7 @@ func (s *Server) snapshot() store.Snapshot {
 }
 
 // remember keeps one of the snapshot's answers, if it is news.
-func (s *Server) remember(at func(*store.Snapshot) *json.RawMessage, said []byte) {
+func (s *Server) remember(at func(*state.Snapshot) *json.RawMessage, said []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if to := at(&s.snap); !bytes.Equal(*to, said) {

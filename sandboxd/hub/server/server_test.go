@@ -12,9 +12,9 @@ import (
 
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/link"
 	"github.com/sallyport-dev/sallyport/sandboxd/hub/server"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub/store"
 	"github.com/sallyport-dev/sallyport/sandboxd/rpc"
 	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/state"
 	"github.com/sallyport-dev/sallyport/sandboxd/upstream"
 )
 
@@ -34,7 +34,7 @@ func (d dead) Close() error { return nil }
 
 func newServer(t *testing.T, dial upstream.Dial) *server.Server {
 	t.Helper()
-	st, err := store.Open(t.TempDir())
+	st, err := state.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func (a answers) Deliver(raw []byte, final bool) {
 // The first client greets a shared server for everybody. Words that the server
 // refuses must not shut out whoever comes next.
 func TestRefusedHandshakeIsNotShared(t *testing.T) {
-	st, err := store.Open(t.TempDir())
+	st, err := state.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
