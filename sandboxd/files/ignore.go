@@ -7,35 +7,40 @@ import (
 	"strings"
 )
 
-// maxRules is how many lines of one ignore file are heeded.
-const maxRules = 200
-
-// ignoreFiles are read in this order in each directory; later lines win.
-var ignoreFiles = []string{".gitignore", ".ignore"}
+// maxIgnore is how many bytes of ignore files are heeded for one entry, all
+// directories above it together: each line costs memory, and time at every entry.
+const maxIgnore = 32 << 10
 
 // rule is one line of an ignore file (gitignore(5)).
 type rule struct {
-	base    string // the directory of the file, "." for the workspace
+	prefix  string // of paths in the directory of the file
 	re      *regexp.Regexp
 	negate  bool
 	dirOnly bool
 }
 
-// rulesOf reads the ignore files of one directory. What cannot be read or
+// heeded are the rules in force in a directory.
+type heeded struct {
+	rules []rule
+	read  int // bytes of their files
+}
+
+// in adds the ignore files of a directory further down. What cannot be read or
 // understood ignores nothing, as in git.
-func (w *Workspace) rulesOf(dir string) (rules []rule) {
-	for _, name := range ignoreFiles {
-		text, err := w.Read(path.Join(dir, name))
-		if err != nil {
-			continue
-		}
+func (h heeded) in(w *Workspace, dir string) heeded {
+	h.rules = slices.Clip(h.rules)
+	for _, name := range []string{".gitignore", ".ignore"} { // later lines win
+		text, _ := w.Read(path.Join(dir, name))
 		for line := range strings.Lines(text) {
-			if r, ok := parseRule(dir, strings.TrimRight(line, "\r\n")); ok && len(rules) < maxRules {
-				rules = append(rules, r)
+			if h.read += len(line); h.read > maxIgnore {
+				break
+			}
+			if r, ok := parseRule(dir, strings.TrimRight(line, "\r\n")); ok {
+				h.rules = append(h.rules, r)
 			}
 		}
 	}
-	return rules
+	return h
 }
 
 func parseRule(dir, line string) (r rule, ok bool) {
@@ -50,19 +55,15 @@ func parseRule(dir, line string) (r rule, ok bool) {
 	if line == "" {
 		return rule{}, false
 	}
-	r.base = dir
-	var err error
-	r.re, err = translate(line, false)
+	re, err := translate(line, false)
+	r.prefix, r.re = strings.TrimPrefix(dir+"/", "./"), re
 	return r, err == nil
 }
 
 // ignored decides by the last rule that means name.
-func ignored(rules []rule, name string, isDir bool) bool {
-	for _, r := range slices.Backward(rules) {
-		rel, below := name, true
-		if r.base != "." {
-			rel, below = strings.CutPrefix(name, r.base+"/")
-		}
+func (h heeded) ignored(name string, isDir bool) bool {
+	for _, r := range slices.Backward(h.rules) {
+		rel, below := strings.CutPrefix(name, r.prefix)
 		if below && (isDir || !r.dirOnly) && r.re.MatchString(rel) {
 			return !r.negate
 		}

@@ -97,3 +97,16 @@ func TestIgnoreFilesAbove(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Each rule costs time and memory, so of many only the first are heeded: a tree of
+// ignore files held up a listing for most of a minute, and nothing could end it.
+func TestIgnoreFilesAreBounded(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("*a", 60)+"\n", 190)
+	_, w := tree(t, map[string]string{".gitignore": "*.first\n", "a/.gitignore": long, "a/b/.gitignore": long, "a/b/.ignore": "*.last\n",
+		"a/b/x.first": "", "a/b/x.last": "", "c/.ignore": "*.last\n", "c/x.last": ""})
+	for dir, want := range map[string]string{"a/b": "a/b/.gitignore a/b/.ignore a/b/x.last", "c": "c/.ignore"} {
+		if got := strings.Join(listed(t, w, dir), " "); got != want {
+			t.Errorf("%s: %s, want %s", dir, got, want)
+		}
+	}
+}

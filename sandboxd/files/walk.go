@@ -66,12 +66,12 @@ func (w *Workspace) walk(ctx context.Context, options Walk, visit func(string, f
 	if options.From != "" {
 		k.from = strings.Split(options.From, "/")
 	}
-	var rules []rule
+	var rules heeded
 	if start != "." && !options.Ignored {
-		rules = append(rules, w.rulesOf(".")...)
+		rules = rules.in(w, ".")
 		for i, c := range start {
 			if c == '/' {
-				rules = append(rules, w.rulesOf(start[:i])...)
+				rules = rules.in(w, start[:i])
 			}
 		}
 	}
@@ -86,13 +86,13 @@ func (w *Workspace) walk(ctx context.Context, options Walk, visit func(string, f
 	return k.next, k.large, err
 }
 
-func (k *walker) dir(dir string, rules []rule, depth int) error {
+func (k *walker) dir(dir string, rules heeded, depth int) error {
 	entries, err := k.entries(dir)
 	if err != nil {
 		return nil // gone, or not permitted: nothing to see
 	}
 	if !k.Ignored {
-		rules = append(slices.Clip(rules), k.w.rulesOf(dir)...)
+		rules = rules.in(k.w, dir)
 	}
 	for _, d := range entries {
 		name := path.Join(dir, d.Name())
@@ -105,7 +105,7 @@ func (k *walker) dir(dir string, rules []rule, depth int) error {
 				return err
 			}
 		}
-		if !k.Ignored && (d.Name() == ".git" || ignored(rules, name, d.IsDir())) {
+		if !k.Ignored && (d.Name() == ".git" || rules.ignored(name, d.IsDir())) {
 			continue
 		}
 		if order >= 0 {
