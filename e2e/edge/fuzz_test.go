@@ -2,10 +2,15 @@ package edge
 
 import (
 	"os/exec"
+	"regexp"
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
+
+// outOfTime is the whole verdict of a fuzzer that found nothing: before Go 1.27 it
+// now and then takes the end of its time for a failure (golang/go#75804).
+var outOfTime = regexp.MustCompile(`(?m)^--- FAIL: Fuzz\w+ \(.*\)\n    context deadline exceeded\nFAIL$`)
 
 // The plugin's fuzz targets run for 20 seconds each, for ten minutes each in a
 // soak. What they find is kept in plugin/testdata/fuzz and is a test from then on.
@@ -16,9 +21,10 @@ func TestFuzzTargetsSoak(t *testing.T) {
 	}
 	for _, target := range []string{"FuzzBody", "FuzzEndpoint", "FuzzAuthorization"} {
 		t.Run(target, func(t *testing.T) {
-			cmd := exec.Command("go", "test", "-run=^$", "-fuzz=^"+target+"$", "-fuzztime="+long, "./plugin")
+			cmd := exec.Command("go", "test", "-timeout=0", "-run=^$", "-fuzz=^"+target+"$", "-fuzztime="+long, "./plugin")
 			cmd.Dir = rig.Root(t)
-			if out, err := cmd.CombinedOutput(); err != nil {
+			out, err := cmd.CombinedOutput()
+			if err != nil && !outOfTime.Match(out) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})

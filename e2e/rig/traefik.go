@@ -2,9 +2,11 @@ package rig
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +28,8 @@ type TraefikOptions struct {
 // (TLS with a self-signed certificate) and traefik (API).
 type Traefik struct {
 	*Process
-	Web, WebSecure, API string // base URLs without a trailing slash
+	Web, WebSecure, API string            // base URLs without a trailing slash
+	others              map[string]string // further entry points: name → base URL
 	dynamic             string
 	generation          atomic.Int64
 }
@@ -38,7 +41,7 @@ const (
 )
 
 // StartTraefik starts Traefik and returns once the dynamic configuration is
-// served on both entry points.
+// served on all entry points. Those that Args add are taken for clear ones.
 func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 	t.Helper()
 	bin, err := tools.Traefik()
@@ -47,7 +50,12 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 	web, secure, api := FreeAddr(t), FreeAddr(t), FreeAddr(t)
 	tr := &Traefik{
 		Web: "http://" + web, WebSecure: "https://" + secure, API: "http://" + api,
-		dynamic: filepath.Join(dir, "dynamic"),
+		dynamic: filepath.Join(dir, "dynamic"), others: map[string]string{},
+	}
+	for _, arg := range o.Args {
+		if name, addr, ok := strings.Cut(strings.TrimPrefix(arg, "--entrypoints."), ".address="); ok {
+			tr.others[name] = "http://" + addr
+		}
 	}
 	args := []string{
 		"--global.checknewversion=false", "--global.sendanonymoususage=false",
@@ -104,9 +112,9 @@ func (tr *Traefik) write(t testing.TB, yaml string) {
 	t.Helper()
 	mark := fmt.Sprintf(`http:
   routers:
-    rig-web: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [web], service: noop@internal}
+    rig-web: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [%[2]s], service: noop@internal}
     rig-websecure: {rule: "Path(`+"`/rig-%[1]d`"+`)", priority: 999999, entryPoints: [websecure], service: noop@internal, tls: {}}
-`, tr.generation.Add(1))
+`, tr.generation.Add(1), strings.Join(append(slices.Collect(maps.Keys(tr.others)), "web"), ", "))
 	if err := os.MkdirAll(tr.dynamic, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +134,14 @@ func (tr *Traefik) replace(t testing.TB, name, content string) {
 	}
 }
 
+// waitLoaded asks every entry point: Traefik switches them one after the other,
+// in any order.
 func (tr *Traefik) waitLoaded(t testing.TB) {
 	t.Helper()
 	mark := fmt.Sprintf("/rig-%d", tr.generation.Load())
-	Until(t, "Traefik to serve its configuration", func() bool {
-		return Status(tr.Web+mark) == 418 && Status(tr.WebSecure+mark) == 418
-	}, tr.Process)
+	for _, base := range append(slices.Collect(maps.Values(tr.others)), tr.Web, tr.WebSecure) {
+		Until(t, "Traefik to serve its configuration at "+base, func() bool { return Status(base+mark) == 418 }, tr.Process)
+	}
 }
 
 // Errors returns the lines that Traefik logged as errors.
