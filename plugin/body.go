@@ -110,6 +110,7 @@ func disagreement(h http.Header, m *message) *badMessage {
 }
 
 // sameName decodes =?base64?…?=, the form for names that a header cannot hold.
+// Where the body has several, a backend may read any of them.
 func sameName(header string, m *message) bool {
 	if strings.HasPrefix(header, "=?base64?") && strings.HasSuffix(header, "?=") && len(header) >= len("=?base64??=") {
 		raw, err := base64.StdEncoding.Strict().DecodeString(header[len("=?base64?") : len(header)-len("?=")])
@@ -118,7 +119,12 @@ func sameName(header string, m *message) bool {
 		}
 		header = string(raw)
 	}
-	return m.hasName && header == m.name
+	for i := range m.names {
+		if m.names[i] != header {
+			return false
+		}
+	}
+	return len(m.names) > 0
 }
 
 // rpcRefuse answers with a JSON-RPC error that has the request's id, or null.

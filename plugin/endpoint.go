@@ -65,7 +65,7 @@ func publicEndpoint(p place, ref string) (string, string) {
 	return public + query, ""
 }
 
-const forbiddenInRef = "\\ \x00\x01\x02\x03\x04\x05\x06\x07\x08\x0b\x0c\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+const forbiddenInRef = "\\ " + controls
 
 // ownOrigin accepts the client's own origin, and plain http to the same host,
 // which is how a backend behind TLS sees itself.

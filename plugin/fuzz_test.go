@@ -84,8 +84,8 @@ func asText(raw json.RawMessage) string {
 
 // sameMessage is about what policy and refusals use.
 func sameMessage(a, b *message) bool {
-	return string(a.id) == string(b.id) && a.method == b.method && a.tool == b.tool && a.name == b.name &&
-		a.hasName == b.hasName && a.version == b.version && a.resources == b.resources
+	return string(a.id) == string(b.id) && a.method == b.method && a.tool == b.tool &&
+		a.version == b.version && a.resources == b.resources
 }
 
 // FuzzBody: an accepted body says the same to every parser.

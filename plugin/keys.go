@@ -134,11 +134,12 @@ func fetchKeys(is *issuer) (keys []*key, err error) {
 			return nil, err
 		}
 	}
-	var doc struct{ Keys []*key }
+	var doc struct{ Keys []key }
 	if err = fetchJSON(from, &doc); err != nil {
 		return nil, err
 	}
-	for _, k := range doc.Keys {
+	for i := range doc.Keys {
+		k := &doc.Keys[i]
 		k.Public = publicKey(k)
 		if k.Public != nil && (k.Use == "" || k.Use == "sig") && (len(k.Ops) == 0 || contains(k.Ops, "verify")) && len(keys) < 100 {
 			keys = append(keys, k)

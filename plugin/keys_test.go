@@ -62,6 +62,16 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
+// What an issuer publishes beside its good keys does no harm.
+func TestOddKeysAreSkipped(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	p.keys = append([]map[string]string{nil, {}, {"kty": "oct"}}, p.keys...)
+	if rec := do(start(t, p.config(), &seen{}), bearing(p.good(t))); rec.Code != 200 {
+		t.Errorf("status %d %s", rec.Code, rec.Body.String())
+	}
+}
+
 func serveCode(h http.Handler, r *http.Request, codes chan int) {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)

@@ -13,11 +13,10 @@ type message struct {
 	id        json.RawMessage // nil: a notification
 	method    string          // "" for a response
 	tool      string          // params.name of tools/call
-	name      string          // what Mcp-Name mirrors: params.name, uri or taskId
-	hasName   bool
-	version   string // params._meta's protocol version
-	resources bool   // subscriptions/listen asks for resources
-	plain     bool   // read by plainCall: its texts are short
+	names     []string        // what Mcp-Name may mirror: params.name, uri and taskId
+	version   string          // params._meta's protocol version
+	resources bool            // subscriptions/listen asks for resources
+	plain     bool            // read by plainCall: its texts are short
 }
 
 // noMessage is that of a request without a body.
@@ -70,8 +69,7 @@ func plainCall(c *call, body []byte) bool {
 	} else {
 		return false
 	}
-	tool := string(head[2])
-	c.message = &message{id: id, method: "tools/call", tool: tool, name: tool, hasName: true, plain: true}
+	c.message = &message{id: id, method: "tools/call", tool: string(head[2]), plain: true}
 	return json.Valid(rest) && utf8.Valid(rest) && bytes.Count(rest, leftBrace)+bytes.Count(rest, leftBracket) <= maxDepth-2
 }
 
@@ -155,11 +153,13 @@ func readParams(m *message, params json.RawMessage) string {
 	if wrong != "" {
 		return "params: " + wrong
 	}
-	m.name, m.hasName = text(fields["name"])
 	if m.method == "tools/call" {
-		m.tool = m.name
-	} else if !m.hasName {
-		readOtherName(m, fields)
+		m.tool, _ = text(fields["name"])
+	}
+	for _, key := range []string{"name", "uri", "taskId"} {
+		if name, ok := text(fields[key]); ok {
+			m.names = append(m.names, name)
+		}
 	}
 	if m.method == "subscriptions/listen" {
 		_, m.resources = survey(params, "resourcesubscriptions")
@@ -178,14 +178,6 @@ func missingName(m *message) string {
 		return "tools/call needs params.name"
 	}
 	return ""
-}
-
-// readOtherName finds what Mcp-Name mirrors where it is not params.name.
-func readOtherName(m *message, fields map[string]json.RawMessage) {
-	m.name, m.hasName = text(fields["uri"])
-	if !m.hasName {
-		m.name, m.hasName = text(fields["taskId"])
-	}
 }
 
 func readMeta(m *message, meta json.RawMessage) string {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ func TestPaths(t *testing.T) {
 		"/": 404, "/mcpx": 404, "/mcp..": 404, "/MCP/sse": 404, "/admin": 404, "/mcp%2fsse": 404, "/mcp%2F..%2Fadmin": 404,
 		"/mcp/../admin": 404, "/mcp/./sse": 404, "/mcp/..": 404, "/mcp/.": 404, "/mcp/%2e%2e/admin": 404, "/mcp/..%2fadmin": 404,
 		"/mcp/..;x/admin": 404, "/mcp/;x": 404, "/mcp//sse": 404, "//mcp/sse": 404, "/mcp/%5cadmin": 404, "/mcp/..%5cadmin": 404,
+		"/mcp/%C3%A9": 200, "/mcp/%c0%ae%c0%ae/admin": 404, "/mcp/%c0%afadmin": 404, "/mcp/%ff": 404,
 		"/mcp/%00": 404, "/mcp/%252e%252e/admin": 404, "/mcp/a%0ab": 404, "/%6dcp/sse": 404, "/mcp/%25": 404, "/mcp/a%2eb": 404,
 		"/mcp/.well-known/openid-configuration": 404, "/.well-known/oauth-protected-resource": 404,
 		"/.well-known/oauth-protected-resource/mcp/mcp": 404, "/.well-known/oauth-authorization-server": 404,
@@ -28,6 +30,14 @@ func TestPaths(t *testing.T) {
 		r.Header.Del("Authorization")
 		if rec := do(h, r); status == 404 && rec.Code != 404 {
 			t.Errorf("%s: status %d without a token: a path says nothing to strangers, but 404 is for all", path, rec.Code)
+		}
+	}
+	for b := 0; b < 0x80; b++ {
+		if b == ' ' {
+			b = 0x7f
+		}
+		if rec := do(h, post(fmt.Sprintf("/mcp/a%%%02xb", b), readFile)); rec.Code != 404 {
+			t.Errorf("the control character %#x: status %d", b, rec.Code)
 		}
 	}
 	r := post("/mcp/sse", readFile)

@@ -97,6 +97,7 @@ var refusals = []refusal{
 	{"other Mcp-Name in Base64", header("Mcp-Name", "=?base64?cnVuX2NvbW1hbmQ=?="), 400, nil},
 	{"bad Base64 in Mcp-Name", header("Mcp-Name", "=?base64?cmVhZF9maWxl!?="), 400, nil},
 	{"Mcp-Name where the body has none", both(payload(called("ping", "{}")), header("Mcp-Name", "read_file")), 400, nil},
+	{"Mcp-Name of one of two names", both(payload(called("resources/read", `{"name":"a","uri":"file:///b"}`)), header("Mcp-Name", "a")), 400, nil},
 	{"other protocol version", both(payload(called("tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)), header("Mcp-Protocol-Version", "2025-06-18")), 400, nil},
 	{"tool that is not granted", payload(named("write_file")), 200, func(c *Config) { c.Tokens[0].Tools = []string{"write_file"} }},
 	{"tool in other case", payload(named("Read_File")), 200, nil},

@@ -81,20 +81,20 @@ func (w *streamWriter) WriteHeader(code int) {
 	kind := strings.ToLower(strings.Join(h["Content-Type"], ","))
 	w.sse = code < 300 && strings.Contains(kind, "text/event-stream")
 	w.json = code < 300 && w.filter != nil && !w.sse && strings.Contains(kind, "json")
-	if !w.sse && !w.json {
-		w.scan = nil
-		w.rw.WriteHeader(code)
-		return
-	}
-	if encoding := strings.Join(h["Content-Encoding"], ","); encoding != "" && encoding != "identity" {
+	encoding := strings.Join(h["Content-Encoding"], ",")
+	switch {
+	case (w.sse || w.json) && encoding != "" && encoding != "identity":
 		w.fail("the backend encodes its answer although it was asked not to")
 		return
-	}
-	if w.sse {
+	case w.json:
+		return
+	case w.sse:
 		h.Del("Content-Length")
-		w.rw.WriteHeader(code)
-		w.flush()
+	default:
+		w.scan = nil
 	}
+	w.rw.WriteHeader(code)
+	w.flush()
 }
 
 // Write passes bytes on, changed or not. It returns len(p) for what is held.
@@ -147,7 +147,7 @@ func (w *streamWriter) pass(passed []byte, why string) error {
 }
 
 func (w *streamWriter) flush() {
-	if w.sse && w.flusher != nil {
+	if w.flusher != nil {
 		w.flusher.Flush()
 	}
 }
@@ -156,7 +156,7 @@ func (w *streamWriter) flush() {
 func (w *streamWriter) end() {
 	if w.json && !w.dead {
 		body, ok := filterList(w.held, w.filter)
-		if !ok {
+		if !ok && len(body) > 0 { // a legacy server answers on its stream
 			w.fail("the backend's list of tools cannot be read")
 			return
 		}
@@ -175,6 +175,7 @@ func (w *streamWriter) fail(why string) {
 	h.Del("Content-Length")
 	h.Del("Content-Encoding")
 	refuse(w.c, http.StatusBadGateway, w.c.verdict, "the answer of the backend cannot be passed on: see the log")
+	w.flush() // the proxy breaks the connection at the error that Write returns
 }
 
 // close lets nothing more through: the proxy ends the stream at the error that

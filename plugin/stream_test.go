@@ -89,13 +89,21 @@ func TestStreamIsStopped(t *testing.T) {
 	}
 }
 
-// The backend sends its second event only after the client has the first one.
+// The backend sends its second event only after the client has the first one, or
+// its second part of any other answer.
 func TestStreamIsFlushed(t *testing.T) {
 	logged(t)
+	streamed(t, "text/event-stream", "/foo/m")
+	streamed(t, "text/plain", "/m")
+}
+
+func streamed(t *testing.T, kind, endpoint string) {
 	read := make(chan struct{})
 	next := http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "text/event-stream")
-		rw.Header().Set("Content-Length", "1000")
+		rw.Header().Set("Content-Type", kind)
+		if kind == "text/event-stream" {
+			rw.Header().Set("Content-Length", "1000")
+		}
 		rw.WriteHeader(200)
 		<-read // the header
 		for _, event := range []string{"event: endpoint\ndata: /m\n\n", "data: 1\n\n", ": 2\n\n"} {
@@ -116,7 +124,7 @@ func TestStreamIsFlushed(t *testing.T) {
 	}
 	read <- struct{}{}
 	body := bufio.NewReader(resp.Body)
-	for _, want := range []string{"event: endpoint\n", "data: /foo/m\n", "\n", "data: 1\n", "\n", ": 2\n", "\n"} {
+	for _, want := range []string{"event: endpoint\n", "data: " + endpoint + "\n", "\n", "data: 1\n", "\n", ": 2\n", "\n"} {
 		line, err := body.ReadString('\n')
 		if line != want || err != nil {
 			t.Fatalf("%q, %v, want %q", line, err, want)

@@ -91,7 +91,12 @@ func (s *stand) dynamic(clientFile, backendFile, settings string) string {
 
 func newStand(t *testing.T, fast bool, args ...string) *stand {
 	t.Helper()
-	s := &stand{backend: newBackend(t)}
+	return startStand(t, newBackend(t), fast, args...)
+}
+
+func startStand(t *testing.T, b *backend, fast bool, args ...string) *stand {
+	t.Helper()
+	s := &stand{backend: b}
 	var clientFile, backendFile string
 	s.token, clientFile = rig.NewToken(t)
 	s.backendToken, backendFile = rig.NewToken(t)
