@@ -3,8 +3,11 @@
 package sandbox
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,21 +31,12 @@ func locked(more ...string) []string {
 // container: walls off and on, escapes, runaway forks and the soak. The tools
 // are this machine's, lent to the image.
 func TestJailInLockedContainer(t *testing.T) {
-	d := rig.NeedImages(t)
-	rig.Lock(t, "cpu")
-	dir := rig.PublicDir(t)
-	bin := filepath.Join(dir, "jail.test")
-	build := exec.Command("go", "test", "-c", "-tags", "container", "-o", bin, "./sandboxd/jail")
-	build.Dir = rig.Root(t)
-	build.Env = append(build.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	args := locked("--rm", "--name", d.Name, "--network", "none", "-v", dir+":/t:ro", "-v", "/usr:/usr:ro", "-v", "/etc/alternatives:/etc/alternatives:ro",
-		"-w", "/workspace", "-e", "TMPDIR=/workspace", "-e", "SALLYPORT_TEST_CONTAINER=1", "-e", "SALLYPORT_SOAK", tools.DebianImage, "/t/jail.test", "-test.v")
-	out, err := d.Try(append([]string{"run"}, args...)...)
-	if err != nil || !strings.Contains(out, "\nPASS") {
-		t.Fatalf("%v\n%s", err, out)
+	var out string
+	t.Run("locked", func(t *testing.T) { out = inLockedContainer(t, nil, nil, "-test.v") })
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		t.Run("race detector", func(t *testing.T) { // it needs memory of its own
+			inLockedContainer(t, []string{"-race"}, []string{"--memory", "4g"}, "-test.v", "-test.run=^TestSoak$")
+		})
 	}
 	for _, name := range []string{"TestAttacks", "TestAttacksWithoutWalls", "TestEscapes", "TestRunawayForks", "TestSoak", "TestEachRuleIsMissed", "TestDeveloperTools", "TestOutOfMemory", "TestServerOutlivesFullMemory", "TestChainsOutliveAGroup"} {
 		if !strings.Contains(out, "--- PASS: "+name+" ") {
@@ -50,3 +44,31 @@ func TestJailInLockedContainer(t *testing.T) {
 		}
 	}
 }
+
+// inLockedContainer builds the jail's tests and returns what they say there.
+func inLockedContainer(t *testing.T, build, lock []string, args ...string) string {
+	t.Helper()
+	d := rig.NeedImages(t)
+	rig.Lock(t, "cpu")
+	dir := rig.PublicDir(t)
+	bin := filepath.Join(dir, "jail.test")
+	cmd := exec.Command("go", append(append([]string{"test", "-c", "-tags", "container", "-o", bin}, build...), "./sandboxd/jail")...)
+	cmd.Dir = rig.Root(t)
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	if len(build) == 0 {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	options := locked(append([]string{"--rm", "--name", d.Name, "--network", "none", "-v", dir + ":/t:ro", "-v", "/usr:/usr:ro", "-v", "/etc/alternatives:/etc/alternatives:ro",
+		"-w", "/workspace", "-e", "TMPDIR=/workspace", "-e", "SALLYPORT_TEST_CONTAINER=1", "-e", "SALLYPORT_SOAK"}, lock...)...)
+	out, err := d.Try(slices.Concat([]string{"run"}, options, []string{tools.DebianImage, "/t/jail.test"}, args)...)
+	if err != nil || !strings.Contains(out, "\nPASS") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Log("\n" + strings.Join(pastTimeout.FindAllString(out, -1), "\n"))
+	return out
+}
+
+var pastTimeout = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .*past the timeout.*$`)

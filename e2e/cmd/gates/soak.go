@@ -16,10 +16,9 @@ func soaks(root string) []gate {
 	}
 	e2e := filepath.Join(root, "e2e")
 	return []gate{
-		soak("jail", root, "Soak|LivesThrough|EachRuleIsMissed", "./sandboxd/jail"),
-		soak("jail-race", root, "Soak", "-race", "./sandboxd/jail"),
 		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/serve/tool"),
-		soak("container", e2e, "JailInLockedContainer", "./sandbox"),
+		soak("container", e2e, "LockedContainer", "./sandbox"),
+		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./sandboxd/jail"),
 		soak("hub", e2e, "Soak", "./hub", "./proxy"),
 		soak("edge", e2e, "Soak", "./edge"),
 	}
