@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/sandboxd/capture"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
 
@@ -119,7 +120,7 @@ func await(ctx context.Context, c *command.Command, most time.Duration, outAt, e
 	defer end.Stop()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
-	for c.Stdout.Size() <= outAt && c.Stderr.Size() <= errAt {
+	for !news(c.Stdout, outAt) && !news(c.Stderr, errAt) {
 		select {
 		case <-c.Done():
 			return
@@ -130,6 +131,17 @@ func await(ctx context.Context, c *command.Command, most time.Duration, outAt, e
 		case <-look.C:
 		}
 	}
+}
+
+// news is whether a page from at on has anything. The beginning of a rune is
+// nothing: whoever waits for more would else get an empty answer at once, again
+// and again.
+func news(b *capture.Buffer, at int64) bool {
+	if b.Size() <= at {
+		return false
+	}
+	_, next, _ := b.Page(at, utf8.UTFMax, false)
+	return next > at
 }
 
 // page is the output from the offsets on, at most limit bytes of each stream.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -66,6 +67,26 @@ func TestBackgroundCommand(t *testing.T) {
 	if kept := b.output(handle); kept.Stdout != all.Stdout {
 		t.Errorf("later: %+v", kept)
 	}
+}
+
+// Whoever waits for output is not answered with half a character.
+func TestWaitForAWholeCharacter(t *testing.T) {
+	b := newBox(t)
+	handle := b.start(`printf 'a\342'; while ! test -e go-on; do sleep 0.01; done; printf '\202\254'; while ! test -e end; do sleep 0.01; done`)
+	var got outputResult
+	b.call("command_output", args{"handle": handle, "wait_seconds": 50}, &got)
+	if got.Stdout != "a" {
+		t.Fatalf("%+v", got)
+	}
+	go func() {
+		time.Sleep(200 * time.Millisecond) // the call below waits meanwhile, if it comes later it only shows less
+		b.put("go-on", "")
+	}()
+	b.call("command_output", args{"handle": handle, "wait_seconds": 50, "cursor": got.Cursor}, &got)
+	if got.Stdout != "€" {
+		t.Errorf("%+v", got)
+	}
+	b.put("end", "")
 }
 
 func TestBackgroundOutputInPages(t *testing.T) {
