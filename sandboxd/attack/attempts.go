@@ -54,11 +54,12 @@ var attempts = []attempt{
 }
 
 // survivors are ways to outlive a command. N is a number of seconds by which
-// the next command finds them.
+// the next command finds them. $() ends when the last one that holds it has
+// redirected its output, which is after it has left the session.
 var survivors = []attempt{
 	{name: "outlive the command in the background", script: `sleep N >/dev/null 2>&1 & exit 0`},
-	{name: "outlive it in a session of its own", script: `setsid sleep N >/dev/null 2>&1 & sleep .2; exit 0`},
-	{name: "outlive it by forking twice", script: `(setsid sh -c 'sleep N & sleep .1' >/dev/null 2>&1 &); sleep .3; exit 0`},
+	{name: "outlive it in a session of its own", script: `x=$(setsid sh -c 'exec sleep N >/dev/null 2>&1' &); exit 0`},
+	{name: "outlive it by forking twice", script: `x=$(setsid sh -c 'sleep N >/dev/null 2>&1 & exit' &); exit 0`},
 	{name: "outlive it stopped", script: `setsid sh -c 'kill -STOP $$; sleep 1' N >/dev/null 2>&1 & sleep .2; exit 0`},
 	{name: "outlive it deaf to signals", script: `trap '' TERM HUP INT QUIT; nohup setsid sleep N >/dev/null 2>&1 & sleep .2; exit 0`},
 	{name: "hold the output open", script: `setsid sleep N & sleep .2; exit 0`},

@@ -27,11 +27,13 @@ var escapes = []escape{
 	{"a child that holds the output", "sleep M & exit 0", false},
 	{"a child with its output elsewhere", "sleep M >/dev/null 2>&1 & exit 0", false},
 	{"setsid", "setsid sleep M & sleep M", true},
-	{"setsid and exit", "setsid sleep M & sleep .1; exit 0", true},
-	{"fork twice", "(setsid sh -c 'sleep M & sleep .1' &); sleep .2; exit 0", true},
+	// $() ends when the last one that holds it has redirected its output, which is
+	// after it has left the session.
+	{"setsid and exit", "x=$(setsid sh -c 'exec sleep M >/dev/null' &); exit 0", true},
+	{"fork twice", "x=$(setsid sh -c 'sleep M >/dev/null & exit' &); exit 0", true},
 	{"nohup and trap", "trap '' TERM HUP INT QUIT; nohup sleep M & sleep M", false},
 	{"stopped in a session of its own", "setsid sh -c 'kill -STOP $$; sleep M' M & sleep M", true},
-	{"a signal to everybody", "setsid sleep M & sleep .1; sh -c 'kill -CONT -1'; exit 0", true},
+	{"a signal to everybody", "x=$(setsid sh -c 'exec sleep M >/dev/null' &); sh -c 'kill -CONT -1'; exit 0", true},
 }
 
 var nap atomic.Int64

@@ -55,9 +55,6 @@ func TestChainsOutliveAGroup(t *testing.T) {
 	if _, err := j.Run(t.Context(), jail.Command{Args: []string{prog}, Env: []string{actVariable + "=hydra"}, Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		if len(asleep(prog)) == 0 {
-			t.Error("no chain is alive")
-		}
-	}
+	// One look may come between two links of each.
+	waitFor(t, func() bool { return len(asleep(prog)) > 0 })
 }

@@ -157,7 +157,7 @@ func TestStaleTempsAreSwept(t *testing.T) {
 	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	must(t, os.Symlink(filepath.Join(b.outside, "secret"), b.path(".sandboxd-bbbbbbbbbbbbbbbb")))
 	b.open(filepath.Join(filepath.Dir(b.dir), "private"))
-	for deadline := time.Now().Add(30 * time.Second); b.exists(stale[0]) || b.exists(stale[1]); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); b.exists(stale[0]) || b.exists(stale[1]); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("stale temporary files are still there")
 		}
