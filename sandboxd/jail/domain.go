@@ -16,9 +16,10 @@ import (
 // and nothing else. That is worth as much as the domain is in force, so the
 // canary is asked first.
 
-// deathBound is how long killed processes may take to disappear. Only one that
-// hangs in the kernel, on a dead disk say, takes longer.
-const deathBound = 10 * time.Second
+// deathLooks is how often, at most every 4 ms, killed processes are looked for: ten
+// seconds, or more where this thread itself hardly runs, which is no reason to call
+// them unkillable. Only one that hangs in the kernel, on a dead disk say, is.
+const deathLooks = 2500
 
 // enterOuter puts the calling thread, which must be locked and not the main
 // one, into the outer domain.
@@ -58,20 +59,20 @@ func (p *Process) killAll() {
 // kill(pid, 0) is allowed for those inside and refused for all others. Nothing
 // there can fork any more, so a list of /proc that is read now misses none.
 func awaitEmpty() bool {
-	end := time.Now().Add(deathBound)
-	proc, _ := os.Open("/proc")
-	names, _ := proc.Readdirnames(-1)
-	proc.Close()
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == unix.Getpid() {
 			continue
 		}
-		for pause := 100 * time.Microsecond; unix.Kill(pid, 0) == nil; pause = min(2*pause, 4*time.Millisecond) {
-			if time.Now().After(end) {
+		for look := 0; unix.Kill(pid, 0) == nil; look++ {
+			if look > deathLooks {
 				return false
 			}
-			time.Sleep(pause)
+			time.Sleep(min(100*time.Microsecond<<min(look, 6), 4*time.Millisecond))
 		}
 	}
 	return true
