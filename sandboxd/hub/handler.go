@@ -35,9 +35,9 @@ func (h *Hub) below(next http.Handler) http.Handler {
 		case !strings.HasPrefix(r.URL.Path, h.set.BasePath+"/"), strings.Contains(r.URL.Path, "/.well-known/"):
 			http.NotFound(w, r)
 		default:
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			defer context.AfterFunc(h.ended, cancel)()
+			ctx, cancel := context.WithCancelCause(r.Context())
+			defer cancel(nil)
+			defer context.AfterFunc(h.ended, func() { cancel(shared.ErrNoSession) })()
 			next.ServeHTTP(w, r.WithContext(ctx))
 		}
 	})

@@ -114,7 +114,7 @@ func New(set Settings, log *slog.Logger) (*Hub, error) {
 
 // Close ends every session and server.
 func (h *Hub) Close() {
-	h.end()
+	h.registry.close() // first, so that every request that runs is answered
 	h.sessions.EndAll()
-	h.registry.close()
+	h.end()
 }

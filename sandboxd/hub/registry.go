@@ -72,7 +72,7 @@ func (h *Hub) reload() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sum := sha256.Sum256(data)
-	if err == nil && sum == h.read {
+	if err == nil && h.fault == nil && sum == h.read {
 		return
 	}
 	var config *spec.Config

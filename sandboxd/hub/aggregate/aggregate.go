@@ -145,13 +145,14 @@ func (a *Aggregate) call(ctx context.Context, req server.Request, modern bool, a
 		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", target, req.Identity.Principal)))
 		return nil, nil
 	}
-	if name == "call_tool" {
-		return a.pass(ctx, s, req, modern, answer)
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		answer(result(run(ctx, s, req, name)))
+	go func() { // the server may take its time to wake, and the client has more to say
+		switch value, err := a.run(ctx, s, req, name, modern); {
+		case err != nil:
+			answer(result(nil, err))
+		case name != "call_tool":
+			answer(result(value, nil))
+		}
 	}()
 	return server.Cancel(cancel), nil
 }
@@ -167,7 +168,7 @@ func (a *Aggregate) find(id shared.Identity, name string) *server.Server {
 
 // pass sends a tool's call to its server under the client's own id, so that
 // answer and progress come back as the server wrote them.
-func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Request, modern bool, answer func(map[string]any)) (server.Cancel, error) {
+func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Request, modern bool) error {
 	m := req.Message
 	name, _ := json.Marshal(m.Text(m.Param("arguments", "tool")))
 	params := fmt.Appendf(nil, `{"name":%s`, name)
@@ -179,17 +180,17 @@ func (a *Aggregate) pass(ctx context.Context, s *server.Server, req server.Reque
 	}
 	inner, err := rpc.Parse(rpc.Request(string(m.ID()), "tools/call", append(params, '}')))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sink := req.Sink
 	if modern {
 		sink = complete{sink}
 	}
 	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, server.Request{Message: inner, Identity: req.Identity, Sink: sink})
-	if err != nil {
-		answer(result(nil, err))
+	if cancel != nil {
+		context.AfterFunc(ctx, cancel)
 	}
-	return cancel, nil
+	return err
 }
 
 // session is the principal's own session with a server.

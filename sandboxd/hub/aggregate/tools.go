@@ -73,7 +73,7 @@ func (a *Aggregate) list(id shared.Identity) any {
 }
 
 // run answers the tools that concern one server. A panic is one failed call.
-func run(ctx context.Context, s *server.Server, req server.Request, name string) (value any, err error) {
+func (a *Aggregate) run(ctx context.Context, s *server.Server, req server.Request, name string, modern bool) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)
@@ -81,6 +81,8 @@ func run(ctx context.Context, s *server.Server, req server.Request, name string)
 	}()
 	m, id := req.Message, req.Identity
 	switch name {
+	case "call_tool":
+		return nil, a.pass(ctx, s, req, modern)
 	case "wake_server":
 		if err := s.Wake(ctx); err != nil {
 			return nil, err

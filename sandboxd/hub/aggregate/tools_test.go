@@ -9,7 +9,7 @@ import (
 
 // The tools run beside the session, where nobody else would catch a panic.
 func TestPanicInAToolIsItsError(t *testing.T) {
-	value, err := run(t.Context(), nil, server.Request{}, "wake_server")
+	value, err := new(Aggregate).run(t.Context(), nil, server.Request{}, "wake_server", false)
 	if value != nil || err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("%v, %v", value, err)
 	}

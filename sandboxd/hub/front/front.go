@@ -157,7 +157,6 @@ func (f *Front) listen(w http.ResponseWriter, r *http.Request, path string) {
 	}
 	defer s.place.Leave()
 	events(w)
-	_ = http.NewResponseController(w).Flush()
 	s.general.drain(w, r.Context(), s.ctx)
 }
 

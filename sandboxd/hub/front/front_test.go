@@ -112,17 +112,22 @@ func TestOverflowEndsOneStream(t *testing.T) {
 	resp.Body.Close()
 	head.Set("Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id"))
 	push := <-target.push
-	say := func(text string) {
+	message := func(text string) *rpc.Message {
 		m, err := rpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"` + text + `"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		push(m, nil)
+		return m
 	}
+	big := message(strings.Repeat("x", 1<<20)) // once: the slow stream is cut off after 30 s as well
 	slow := do("GET", "")
 	defer slow.Body.Close()
+	push(message("first"), nil)
+	if _, err := io.ReadFull(slow.Body, make([]byte, len("event: message\n"))); err != nil { // now it is served
+		t.Fatal(err)
+	}
 	for range 64 { // MiB: more than the kernel's buffers and the queue together
-		say(strings.Repeat("x", 1<<20))
+		push(big, nil)
 	}
 	got, err := io.Copy(io.Discard, slow.Body)
 	if err != nil || got > 60<<20 {
@@ -130,7 +135,7 @@ func TestOverflowEndsOneStream(t *testing.T) {
 	}
 	again := do("GET", "")
 	defer again.Body.Close()
-	say("after all")
+	push(message("after all"), nil)
 	line := bufio.NewReader(again.Body)
 	for {
 		text, err := line.ReadString('\n')

@@ -76,9 +76,10 @@ func (b *outbox) fail(err error) {
 	b.failed = err
 }
 
-// next waits for a message. ok is false at the end of the stream.
+// next waits for a message. ok is false at the end of the stream, which comes
+// after all that was delivered before it.
 func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
-	for {
+	for ended := false; ; {
 		b.mu.Lock()
 		if b.full {
 			b.mu.Unlock()
@@ -91,17 +92,17 @@ func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
 			b.mu.Unlock()
 			return raw, last, true
 		}
-		final := b.final
+		ended = ended || b.final
 		b.mu.Unlock()
-		if final {
+		if ended {
 			return nil, true, false
 		}
 		select {
 		case <-b.ready:
 		case <-done:
-			return nil, true, false
+			ended = true
 		case <-other:
-			return nil, true, false
+			ended = true
 		}
 	}
 }
@@ -115,9 +116,12 @@ func (b *outbox) serve(w http.ResponseWriter, r *http.Request, session context.C
 	raw, last, ok := b.next(r.Context().Done(), session.Done())
 	started := settle()
 	b.mu.Lock()
-	err := b.failed
+	err, canceled := b.failed, b.final && len(b.list) == 0
 	b.mu.Unlock()
 	switch {
+	case !ok && !started && !canceled && context.Cause(r.Context()) != context.Canceled: // the client is there
+		Refuse(w, shared.ErrNoSession)
+		return true
 	case !ok && !started:
 		w.Header().Del("Content-Type")
 		w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
@@ -158,6 +162,7 @@ func (b *outbox) take() (mine chan struct{}) {
 // reader takes over.
 func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 	mine := b.take()
+	_ = http.NewResponseController(w).Flush() // not before: what comes from now on is the client's
 	ctx, cancel := context.WithCancel(client)
 	defer cancel()
 	defer context.AfterFunc(session, cancel)()
@@ -171,7 +176,7 @@ func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 			return
 		default:
 		}
-		if !ok || ctx.Err() != nil || emit(w, "message", raw) != nil {
+		if !ok || emit(w, "message", raw) != nil {
 			break
 		}
 	}

@@ -173,16 +173,23 @@ func (s *Server) room() error {
 	s.mu.Lock()
 	var oldest *channel
 	var idle time.Duration
-	if len(s.channels)+s.starting >= s.cfg.Most {
-		for ch := range s.channels {
-			if d := ch.Idle(); d > idle {
-				oldest, idle = ch, d
-			}
+	staying := 0
+	for ch := range s.channels {
+		if ch.asked { // it makes room for somebody else
+			continue
 		}
-		if oldest == nil {
-			s.mu.Unlock()
-			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
+		staying++
+		if d := ch.Idle(); d > idle {
+			oldest, idle = ch, d
 		}
+	}
+	switch {
+	case staying+s.starting < s.cfg.Most:
+		oldest = nil
+	case oldest == nil:
+		s.mu.Unlock()
+		return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
+	default:
 		oldest.asked = true
 	}
 	s.starting++

@@ -111,6 +111,52 @@ func TestBackOffIsTold(t *testing.T) {
 	}
 }
 
+// lazy is a picky server that ends when it is let go.
+type lazy struct {
+	*picky
+	closing chan<- *lazy
+	let     <-chan struct{}
+	told    sync.Once
+}
+
+func (l *lazy) Close() error {
+	l.told.Do(func() { l.closing <- l })
+	<-l.let
+	return l.picky.Close()
+}
+
+// Clients that come at the same time each take another idle one's place: were it
+// the same for all, there would be more processes than may be.
+func TestEachNewcomerTakesAPlaceOfItsOwn(t *testing.T) {
+	closing, let := make(chan *lazy, 10), make(chan struct{})
+	s := newServer(t, func(context.Context) (upstream.Conn, error) {
+		return &lazy{picky: &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, closing: closing, let: let}, nil
+	})
+	open := func() {
+		m, _ := rpc.Parse(rpc.Request("1", "initialize", []byte(`{"protocolVersion":"2099-01-01","capabilities":{}}`)))
+		req := server.Request{Message: m, Sink: make(answers, 1), Identity: shared.Identity{Tools: []string{"*"}}}
+		if _, err := s.Session(func(*rpc.Message, link.Sink) {}).Handle(t.Context(), req); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 4 {
+		open()
+	}
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(open)
+	}
+	for n := range 3 {
+		select {
+		case <-closing:
+		case <-time.After(time.Minute):
+			t.Errorf("for three newcomers %d give way", n)
+		}
+	}
+	close(let)
+	wait.Wait()
+}
+
 // picky is a server that refuses a handshake without capabilities.
 type picky struct {
 	lines chan []byte
