@@ -38,10 +38,12 @@ func sweepPrivate(temp string) {
 	for _, dir := range dirs {
 		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			continue // another account's
+			continue // not to be read, or no directory
 		}
-		info, err := f.Stat()
-		if err == nil && time.Since(info.ModTime()) > time.Minute && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		var info syscall.Stat_t
+		err = syscall.Fstat(int(f.Fd()), &info)
+		ours := err == nil && int(info.Uid) == os.Getuid() // another's, made to be walked, could change below us
+		if ours && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = removeTree(dir)
 		}
 		f.Close()

@@ -15,7 +15,7 @@ import (
 // with what their owner may not change, and no others.
 func TestSweepOfPrivateDirectories(t *testing.T) {
 	temp, past := t.TempDir(), time.Now().Add(-time.Hour)
-	for _, name := range []string{"sallyport-private-dead", "sallyport-private-alive", "sallyport-private-new", "sallyport-other"} {
+	for _, name := range []string{"sallyport-private-dead", "sallyport-private-alive", "sallyport-private-new", "sallyport-private-foreign", "sallyport-other"} {
 		fixed := filepath.Join(temp, name, "go", "mod")
 		err := errors.Join(os.MkdirAll(fixed, 0o755), os.WriteFile(filepath.Join(fixed, "file"), nil, 0o444), os.Chmod(fixed, 0o555))
 		if name != "sallyport-private-new" {
@@ -25,6 +25,10 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { os.Chmod(fixed, 0o755) })
+	}
+	root := os.Geteuid() == 0 // who alone can give a directory away, and remove another's
+	if err := os.Chown(filepath.Join(temp, "sallyport-private-foreign"), 64999, -1); root && err != nil {
+		t.Fatal(err)
 	}
 	elsewhere := t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(temp, "sallyport-private-link")); err != nil {
@@ -42,6 +46,7 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 	for name, stays := range map[string]bool{
 		"sallyport-private-dead": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-new/go/mod/file": true,
 		"sallyport-other/go/mod/file": true, "sallyport-private-link": true,
+		"sallyport-private-foreign": root,
 	} {
 		if _, err := os.Lstat(filepath.Join(temp, name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)
