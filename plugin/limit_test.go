@@ -211,6 +211,7 @@ func wrong(address, forwarded string) *http.Request {
 // address).
 func TestExpiredIsNotLockedOut(t *testing.T) {
 	logged(t)
+	failures = &recent{} // it outlives an earlier run
 	p := newIDP(t)
 	c := p.config()
 	c.FailuresPerMinute = 1
@@ -235,6 +236,7 @@ func TestExpiredIsNotLockedOut(t *testing.T) {
 
 func TestLockOut(t *testing.T) {
 	logged(t)
+	failures = &recent{} // it outlives an earlier run
 	c := config()
 	c.FailuresPerMinute = 3
 	h := start(t, c, &seen{})
