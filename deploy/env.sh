@@ -21,7 +21,7 @@ show() {
 	say "Serving $(setting SALLYPORT_WORKSPACE '?') at https://$address/mcp-sandbox/sse (or /mcp-sandbox/mcp)."
 	say "Traefik's certificate is its own: a client on this machine must be told to accept it."
 	say "The client's token:  cat $PWD/.sallyport/edge/client-token"
-	say "Try it:  curl -k -H \"Authorization: Bearer \$(cat .sallyport/edge/client-token)\" https://$address/mcp-sandbox/sse"
+	say "Try it:  { printf 'Authorization: Bearer '; cat .sallyport/edge/client-token; } | curl -kN -H @- https://$address/mcp-sandbox/sse"
 }
 
 find_workspace() {

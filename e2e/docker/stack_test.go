@@ -35,6 +35,7 @@ func TestMakeUp(t *testing.T) {
 			if strings.Contains(said, token) || !strings.Contains(said, "https://"+https+"/mcp-sandbox/sse") {
 				t.Errorf("make up prints the token, or no URL:\n%s", said)
 			}
+			tryIt(t, c, said)
 			clientChecks(t, "https://"+https, token)
 			lockedDown(t, d, "https://"+https+"/mcp-sandbox", token, user.owner)
 			ownership(t, c, user.owner)
@@ -49,6 +50,17 @@ func TestMakeUp(t *testing.T) {
 				dockerRunEquals(t, d, c)
 			}
 		})
+	}
+}
+
+// tryIt runs the line that make up prints to be tried. No argument in it is the token.
+func tryIt(t *testing.T, c *rig.Checkout, said string) {
+	t.Helper()
+	_, line, _ := strings.Cut(said, "Try it:")
+	line, _, _ = strings.Cut(line, "\n")
+	out, _ := c.Command("timeout", "5", "sh", "-c", line).CombinedOutput() // the stream does not end by itself
+	if !strings.Contains(string(out), "event: endpoint") || strings.Contains(line, "$(") {
+		t.Errorf("%s gives\n%s", line, out)
 	}
 }
 
