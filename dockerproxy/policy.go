@@ -92,9 +92,10 @@ func (p *proxy) logPolicy() {
 }
 
 // watch polls, since neither file may be a file of its own (a mount, a
-// symlink swap): what counts is content, once two readings agree.
+// symlink swap): what counts is content, once two readings agree. Between them
+// lies the whole time, also on a busy machine, where a ticker would catch up.
 func (p *proxy) watch(ctx context.Context) {
-	poll, reap := time.NewTicker(p.poll), time.NewTicker(reapEvery)
+	poll, reap := time.NewTimer(p.poll), time.NewTicker(reapEvery)
 	defer poll.Stop()
 	defer reap.Stop()
 	var last, said string
@@ -113,6 +114,7 @@ func (p *proxy) watch(ctx context.Context) {
 				p.reload()
 			}
 			last = seen
+			poll.Reset(p.poll)
 		}
 	}
 }
