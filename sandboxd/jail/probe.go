@@ -229,7 +229,7 @@ func (p place) limitAttempts() (as []attempt) {
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	check("nice", err, 20-nice >= niceness, nice) // the call gives 20 - nice (getpriority(2))
 	score, err := os.ReadFile("/proc/self/oom_score_adj")
-	check(victim, err, string(score) == "1000\n", score)
+	check(victim, err, string(score) == "1000\n", string(score))
 	for _, r := range append(limits, rule{kind: "limit", name: "nproc", bits: p.Budget}) {
 		var l syscall.Rlimit
 		err := syscall.Getrlimit(limitNumber[r.name], &l)

@@ -149,16 +149,10 @@ func unit(root string) (n count) {
 		fmt.Println("go list:", err)
 		return count{failed: 1}
 	}
-	var jail, others []string
-	for _, name := range strings.Fields(string(packages)) {
-		if strings.HasSuffix(name, "/sandboxd/jail") {
-			jail = append(jail, name)
-		} else {
-			others = append(others, name)
-		}
-	}
-	n.add(goTest(root, append(slices.Clone(args), others...)...))
-	n.add(goTest(root, append(args, jail...)...))
+	const jail = "/sandboxd/jail"
+	others := slices.DeleteFunc(strings.Fields(string(packages)), func(name string) bool { return strings.HasSuffix(name, jail) })
+	n.add(goTest(root, slices.Concat(args, others)...))
+	n.add(goTest(root, append(args, "."+jail)...))
 	return n
 }
 
