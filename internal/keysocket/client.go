@@ -1,0 +1,52 @@
+package keysocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// proofBound is how long either side waits for the other's first line.
+const proofBound = 5 * time.Second
+
+// ErrRefused is Dial's error when the server does not accept the key.
+var ErrRefused = errors.New("the key is not the server's: both must read the same key file, once each has been started again after it changed")
+
+// Dial connects to the socket at path and proves k. The connection is then the
+// caller's, without a deadline.
+func Dial(ctx context.Context, path string, k Key) (*net.UnixConn, error) {
+	c, err := (&net.Dialer{Timeout: proofBound}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	if err := prove(c, k); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, ctx.Err()))
+	}
+	if err := errors.Join(ctx.Err(), c.SetDeadline(time.Time{})); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
+func prove(c net.Conn, k Key) error {
+	if err := c.SetDeadline(time.Now().Add(proofBound)); err != nil {
+		return err
+	}
+	if _, err := c.Write(k.line[:]); err != nil {
+		return err
+	}
+	var answer [len(accepted)]byte
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return fmt.Errorf("no answer to the key: %w", err)
+	}
+	if string(answer[:]) != accepted {
+		return ErrRefused
+	}
+	return nil
+}
