@@ -3,15 +3,16 @@
 WORKSPACE ?= workspace
 PREFIX    ?= /usr/local
 COMPOSE   ?= docker compose
+BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down env test e2e soak lint bench install bin/sandboxd
+.PHONY: help run up down env test e2e soak lint bench install $(BINARIES)
 
 help: ## Say what there is
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: bin/sandboxd ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
-	@bin/sandboxd local -workspace "$(WORKSPACE)"
+run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
+	@exec bin/sallyport-run -workspace "$(WORKSPACE)"
 
 up: env ## Start the whole stack with Docker Compose: Traefik, the plugin, sandboxd
 	@$(COMPOSE) up --detach --build --wait || { $(COMPOSE) logs --tail 20; exit 1; }
@@ -39,14 +40,20 @@ bench: ## Figures, reported and never asserted: beside the alternative, in one r
 	@go test -run '^$$' -bench . ./...
 	@cd e2e && go test -tags bench -count=1 -timeout 30m -v -run Bench -bench . ./...
 
-install: bin/sandboxd ## Install sandboxd and its systemd unit into PREFIX (/usr/local)
+install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport and the systemd unit into PREFIX (/usr/local)
 	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"
+	@install -D -m 0755 bin/sallyport "$(DESTDIR)$(PREFIX)/bin/sallyport"
 	@install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	@sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport.service"
 
-# 0755 whatever the umask: started as root, sandboxd becomes another user and
-# then starts itself again for each command.
+# 0755 whatever the umask: started as root, the servers become another user and
+# then start themselves again for each command.
 # -buildvcs=false: git refuses a checkout of another user, and with it "sudo make run".
-bin/sandboxd:
-	@CGO_ENABLED=0 go build -mod=vendor -trimpath -buildvcs=false -o $@ ./sandboxd
+bin/sandboxd: FOLDER = sandboxd
+bin/sallyport: FOLDER = owner
+bin/sallyport-run: FOLDER = owner/run
+bin/sallyport-hub: FOLDER = hub
+bin/sallyport-dockerproxy: FOLDER = dockerproxy
+$(BINARIES):
+	@CGO_ENABLED=0 go build -mod=vendor -trimpath -buildvcs=false -o $@ ./$(FOLDER)
 	@chmod 0755 bin $@

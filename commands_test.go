@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/token"
+	"github.com/sallyport-dev/sallyport/owner/token"
 )
 
 // proven says of each command in README and docs, by its beginning, which test
@@ -22,21 +22,21 @@ var proven = []struct{ command, by string }{
 	{"make install", "e2e/doctor TestInstall"},
 	{"make e2e", "this is the tests"},
 	{"cd e2e", "this is the tests"},
-	{"bin/sandboxd doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
-	{"bin/sandboxd doctor https://", "e2e/doctor TestComposeStack"},
-	{"bin/sandboxd doctor", "e2e/doctor TestNewcomer"},
-	{"bin/sandboxd attack", "e2e/sandbox TestAttackCommand"},
-	{"bin/sandboxd plan", "sandboxd/plan TestGolden"},
-	{"sandboxd token", ". TestTokenCommandsInPages"},
-	{"bin/sandboxd token", ". TestTokenCommandsInPages"},
+	{"bin/sallyport doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
+	{"bin/sallyport doctor https://", "e2e/doctor TestComposeStack"},
+	{"bin/sallyport doctor", "e2e/doctor TestNewcomer"},
+	{"bin/sallyport attack", "e2e/sandbox TestAttackCommand"},
+	{"bin/sallyport plan", "owner/plan TestGolden"},
+	{"sallyport token", ". TestTokenCommandsInPages"},
+	{"bin/sallyport token", ". TestTokenCommandsInPages"},
 	{"docker compose up -d --build sandboxd", "e2e/docker TestMakeUp"},
 	{"docker compose --profile tailscale", "outside: a tailnet; its configuration is read by e2e/doctor TestServeConfig"},
 	{". ./.env", "e2e/docker TestMakeUp"},
 	{"docker build", "e2e/docker TestMakeUp"},
 	{"docker network create", "e2e/docker TestMakeUp"},
 	{"docker run", "e2e/docker TestMakeUp"},
-	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "sandboxd/hub TestAggregate"},
-	{"docker compose exec hub sandboxd hub accept", "sandboxd/hub TestChangedDefinitionIsWithheld"},
+	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "hub/service TestAggregate"},
+	{"docker compose exec hub sallyport accept", "hub/service TestChangedDefinitionIsWithheld"},
 	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
 	{"install -d -m 0755 /etc/sallyport", "outside: the owner's machine"},
@@ -45,7 +45,7 @@ var proven = []struct{ command, by string }{
 	{"(umask 077; mkdir -p .sallyport/tailscale", "outside: a key of the tailnet"},
 	{"systemctl", "outside: a machine that systemd has started; the unit is checked by e2e/doctor TestInstall"},
 	{"curl https://api.openai.com", "outside: an account"},
-	{"claude mcp add-json", "sandboxd/local TestClientLine"},
+	{"claude mcp add-json", "owner/run TestClientLine"},
 	{"claude mcp add", "outside: Claude Code"},
 	{"SALLYPORT_TOKEN=", "outside: Cursor, Gemini CLI"},
 	{"npx poke", "outside: an account"},
@@ -92,7 +92,7 @@ func TestTokenCommandsInPages(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, line := range lines {
 		command := strings.Fields(strings.TrimPrefix(line, "bin/"))
-		if !strings.HasPrefix(strings.Join(command, " "), "sandboxd token ") {
+		if !strings.HasPrefix(strings.Join(command, " "), "sallyport token ") {
 			continue
 		}
 		file := &command[len(command)-1]

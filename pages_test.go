@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/doctor"
-	"github.com/sallyport-dev/sallyport/sandboxd/hub"
+	"github.com/sallyport-dev/sallyport/hub/service"
+	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/owner/doctor"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -55,7 +55,7 @@ func findings() string {
 
 func configuration(t *testing.T) string {
 	var b bytes.Buffer
-	for _, table := range []shared.Table{new(serve.Settings).Table(), new(hub.Settings).Table()} {
+	for _, table := range []config.Table{new(serve.Settings).Table(), new(service.Settings).Table()} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| variable | flag | default | |\n|---|---|---|---|\n", table.Command, cell(table.Intro))
 		for _, s := range table.Settings {
 			flag := "`-" + s.Flag() + "`"

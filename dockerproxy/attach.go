@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 // lastWords is how long a server may run after its stdin was closed, and a
@@ -22,10 +22,10 @@ const lastWords = 10 * time.Second
 
 // attach turns the connection into the server's streams. It always ends the
 // connection.
-func (l *link) attach(q *spec.Request) bool {
+func (l *link) attach(q *wire.Request) bool {
 	s := l.session
 	if s == nil || s.entry.Name != q.Server {
-		return l.refuse(q, coded{spec.CodeDenied, fmt.Errorf("this connection has not ensured %s", q.Server)})
+		return l.refuse(q, coded{wire.CodeDenied, fmt.Errorf("this connection has not ensured %s", q.Server)})
 	}
 	conn, out, exit, err := l.start(s)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *link) attach(q *spec.Request) bool {
 	l.mu.Unlock()
 	defer conn.Close()
 	defer exit.Close()
-	if l.reply(spec.Reply{OK: true}) {
+	if l.reply(wire.Reply{OK: true}) {
 		l.pump(s, conn, out, exit)
 	}
 	return false
@@ -114,7 +114,7 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 		select {
 		case <-s.ctx.Done():
 		case <-time.After(lastWords):
-			s.cancel(ended(spec.EndStopped))
+			s.cancel(ended(wire.EndStopped))
 		}
 	}()
 	defer context.AfterFunc(s.ctx, func() { // makes the copy below end
@@ -131,41 +131,41 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 		defer cancel()
 		l.stop(ctx, s.id, name)
 	}
-	end := spec.End{Reason: spec.EndExited, ExitCode: exitCode(exit)}
+	end := wire.End{Reason: wire.EndExited, ExitCode: exitCode(exit)}
 	var cause ended
 	if errors.As(context.Cause(s.ctx), &cause) {
 		end.Reason = string(cause)
 	} else if s.ctx.Err() != nil {
-		end.Reason = spec.EndStopped // the proxy itself ends
+		end.Reason = wire.EndStopped // the proxy itself ends
 	} else if err != nil || end.ExitCode < 0 {
-		end.Reason = spec.EndLost
+		end.Reason = wire.EndLost
 	}
 	l.log.Info("ended", "server", name, "reason", end.Reason, "exitCode", end.ExitCode)
 	l.session = nil
 	l.end(s)
 	payload, _ := json.Marshal(end)
 	l.conn.SetWriteDeadline(time.Now().Add(lastWords))
-	spec.WriteFrame(l.conn, spec.FrameEnd, payload)
+	wire.WriteFrame(l.conn, wire.FrameEnd, payload)
 }
 
 // demux turns the daemon's frames (kind, three zeros, length in four bytes)
 // into ours, in pieces of bounded size whatever length they claim.
 func demux(to io.Writer, from io.Reader) error {
 	var head [8]byte
-	piece := make([]byte, spec.MaxFrame)
+	piece := make([]byte, wire.MaxFrame)
 	for {
 		if _, err := io.ReadFull(from, head[:]); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		if (head[0] != spec.FrameStdout && head[0] != spec.FrameStderr) || head[1]|head[2]|head[3] != 0 {
+		if (head[0] != wire.FrameStdout && head[0] != wire.FrameStderr) || head[1]|head[2]|head[3] != 0 {
 			return errors.New("the daemon's stream is out of step")
 		}
 		for left := binary.BigEndian.Uint32(head[4:]); left > 0; {
 			n, err := from.Read(piece[:min(int64(left), int64(len(piece)))])
 			if n > 0 {
-				if err := spec.WriteFrame(to, head[0], piece[:n]); err != nil {
+				if err := wire.WriteFrame(to, head[0], piece[:n]); err != nil {
 					return err
 				}
 				left -= uint32(n)

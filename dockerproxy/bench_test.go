@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 // patience for events that come soon unless something is broken.
@@ -151,11 +152,11 @@ func (b *bench) greet() *hub {
 }
 
 // ask sends a line and returns the reply; zero when the proxy hung up.
-func (h *hub) ask(line string) spec.Reply {
+func (h *hub) ask(line string) wire.Reply {
 	h.t.Helper()
 	fmt.Fprintf(h.conn, "%s\n", line)
 	answer, err := h.in.ReadBytes('\n')
-	var reply spec.Reply
+	var reply wire.Reply
 	if err == nil {
 		err = json.Unmarshal(answer, &reply)
 	}
@@ -165,7 +166,7 @@ func (h *hub) ask(line string) spec.Reply {
 	return reply
 }
 
-func (h *hub) must(line string) spec.Reply {
+func (h *hub) must(line string) wire.Reply {
 	h.t.Helper()
 	reply := h.ask(line)
 	if !reply.OK {
@@ -180,11 +181,11 @@ func (b *bench) ensureLine(server string, env map[string]string) string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	c, err := spec.Parse(raw)
+	c, err := mcpjson.Parse(raw)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	line, _ := json.Marshal(spec.Request{Verb: spec.VerbEnsure, Server: server, Hash: c.Servers[server].Hash, Env: env})
+	line, _ := json.Marshal(wire.Request{Verb: wire.VerbEnsure, Server: server, Hash: c.Servers[server].Hash, Env: env})
 	return string(line)
 }
 
@@ -198,20 +199,20 @@ func (b *bench) run(server string, env map[string]string) *hub {
 }
 
 // frames reads to the end: stdout, stderr and why.
-func (h *hub) frames() (stdout, stderr string, end spec.End) {
+func (h *hub) frames() (stdout, stderr string, end wire.End) {
 	h.t.Helper()
-	buffer := make([]byte, spec.MaxFrame)
+	buffer := make([]byte, wire.MaxFrame)
 	for {
-		kind, payload, err := spec.ReadFrame(h.in, buffer)
+		kind, payload, err := wire.ReadFrame(h.in, buffer)
 		if err != nil {
 			h.t.Fatalf("no end frame: %v\nlog: %s", err, h.log)
 		}
 		switch kind {
-		case spec.FrameStdout:
+		case wire.FrameStdout:
 			stdout += string(payload)
-		case spec.FrameStderr:
+		case wire.FrameStderr:
 			stderr += string(payload)
-		case spec.FrameEnd:
+		case wire.FrameEnd:
 			if err := json.Unmarshal(payload, &end); err != nil {
 				h.t.Fatal(err)
 			}

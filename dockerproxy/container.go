@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 const (
@@ -21,8 +23,8 @@ const (
 	pullTime = 10 * time.Minute
 )
 
-// container is what an inspect says.
-type container struct {
+// inspected is what the daemon says of one container.
+type inspected struct {
 	ID     string `json:"Id"`
 	State  struct{ Status string }
 	Config struct{ Labels map[string]string }
@@ -30,14 +32,14 @@ type container struct {
 
 // inspect a container by id or name, and check both labels: nothing else is
 // ever acted on.
-func (p *proxy) inspect(ctx context.Context, name, server string) (*container, error) {
-	var c container
+func (p *proxy) inspect(ctx context.Context, name, server string) (*inspected, error) {
+	var c inspected
 	if err := p.docker.call(ctx, "GET", "/containers/"+name+"/json", nil, nil, &c); err != nil {
 		return nil, err
 	}
-	owner, of := c.Config.Labels[spec.LabelOwner], c.Config.Labels[spec.LabelServer]
+	owner, of := c.Config.Labels[container.LabelOwner], c.Config.Labels[container.LabelServer]
 	if owner != p.instance || of != server || len(c.ID) < 12 {
-		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q", spec.ContainerName(server, p.instance), c.ID, owner, of)
+		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q", container.Name(server, p.instance), c.ID, owner, of)
 	}
 	return &c, nil
 }
@@ -72,14 +74,14 @@ func (p *proxy) remove(ctx context.Context, name, server string) error {
 func (p *proxy) stop(ctx context.Context, id, server string) error {
 	c, err := p.inspect(ctx, id, server)
 	if err == nil && c.State.Status == "running" {
-		p.docker.call(ctx, "POST", "/containers/"+c.ID+"/stop", url.Values{"t": {strconv.Itoa(spec.StopSeconds)}}, nil, nil)
+		p.docker.call(ctx, "POST", "/containers/"+c.ID+"/stop", url.Values{"t": {strconv.Itoa(container.StopSeconds)}}, nil, nil)
 	}
 	return p.remove(ctx, id, server) // by force, and says what is wrong
 }
 
 // create makes a fresh container and returns its id. Names in the user are
 // looked up in a first one, which never runs, and sent as numbers.
-func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[string]string) (string, error) {
+func (p *proxy) create(ctx context.Context, e *mcpjson.Entry, env, secrets map[string]string) (string, error) {
 	image, err := p.image(ctx, &e.Container)
 	if err != nil {
 		return "", err
@@ -88,7 +90,7 @@ func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[stri
 		return "", err
 	}
 	id, user, err := p.make(ctx, e, image, env, secrets)
-	if err != nil || !spec.Named(user) {
+	if err != nil || !mcpjson.Named(user) {
 		return id, err
 	}
 	numbered := *e
@@ -100,12 +102,12 @@ func (p *proxy) create(ctx context.Context, e *spec.Entry, env, secrets map[stri
 }
 
 // make a container in place of what may be there, and say as whom it would run.
-func (p *proxy) make(ctx context.Context, e *spec.Entry, image spec.Image, env, secrets map[string]string) (id, user string, err error) {
-	name := spec.ContainerName(e.Name, p.instance)
+func (p *proxy) make(ctx context.Context, e *mcpjson.Entry, image container.Image, env, secrets map[string]string) (id, user string, err error) {
+	name := container.Name(e.Name, p.instance)
 	if err := p.remove(ctx, name, e.Name); err != nil {
 		return "", "", err
 	}
-	body, err := spec.Container(e, image, p.instance, env, secrets)
+	body, err := container.Derive(e, image, p.instance, env, secrets)
 	if err != nil {
 		return "", "", err
 	}
@@ -124,7 +126,7 @@ func (p *proxy) make(ctx context.Context, e *spec.Entry, image spec.Image, env, 
 func (p *proxy) numbers(ctx context.Context, id, user string) (string, error) {
 	name, group, _ := strings.Cut(user, ":")
 	uid, gid := name, group
-	if spec.Named(name) {
+	if mcpjson.Named(name) {
 		row, err := p.row(ctx, id, "/etc/passwd", name)
 		if err != nil {
 			return "", err
@@ -133,7 +135,7 @@ func (p *proxy) numbers(ctx context.Context, id, user string) (string, error) {
 			gid = row[3]
 		}
 	}
-	if spec.Named(group) {
+	if mcpjson.Named(group) {
 		row, err := p.row(ctx, id, "/etc/group", group)
 		if err != nil {
 			return "", err
@@ -141,8 +143,8 @@ func (p *proxy) numbers(ctx context.Context, id, user string) (string, error) {
 		gid = row[2]
 	}
 	numbers := uid + ":" + gid
-	err := spec.CheckUser(numbers)
-	if err == nil && spec.Named(numbers) {
+	err := mcpjson.CheckUser(numbers)
+	if err == nil && mcpjson.Named(numbers) {
 		err = errors.New("these are no numbers")
 	}
 	if err != nil {
@@ -171,10 +173,10 @@ func (p *proxy) row(ctx context.Context, id, file, name string) ([]string, error
 }
 
 // image inspects the entry's image and fetches it where the entry says so.
-func (p *proxy) image(ctx context.Context, c *spec.DockerOptions) (spec.Image, error) {
+func (p *proxy) image(ctx context.Context, c *mcpjson.DockerOptions) (container.Image, error) {
 	var image struct {
 		Id     string
-		Config spec.Image
+		Config container.Image
 	}
 	err := p.docker.call(ctx, "GET", "/images/"+c.Image+"/json", nil, nil, &image)
 	if isStatus(err, 404) {
@@ -228,7 +230,7 @@ func (p *proxy) pull(ctx context.Context, image string) error {
 
 // checkVolumes: an unknown volume would be made without a word, and a volume
 // can be a bind mount of any path in disguise.
-func (p *proxy) checkVolumes(ctx context.Context, volumes []spec.Volume) error {
+func (p *proxy) checkVolumes(ctx context.Context, volumes []mcpjson.Volume) error {
 	for _, v := range volumes {
 		if !v.Named() {
 			continue
@@ -251,17 +253,17 @@ func (p *proxy) checkVolumes(ctx context.Context, volumes []spec.Volume) error {
 }
 
 // owned lists the containers of this instance by server.
-func (p *proxy) owned(ctx context.Context) (map[string]spec.State, error) {
-	filter, _ := json.Marshal(map[string][]string{"label": {spec.LabelOwner + "=" + p.instance}})
+func (p *proxy) owned(ctx context.Context) (map[string]wire.State, error) {
+	filter, _ := json.Marshal(map[string][]string{"label": {container.LabelOwner + "=" + p.instance}})
 	var list []struct {
 		Id, State string
 		Labels    map[string]string
 	}
 	err := p.docker.call(ctx, "GET", "/containers/json", url.Values{"all": {"1"}, "filters": {string(filter)}}, nil, &list)
-	all := map[string]spec.State{}
+	all := map[string]wire.State{}
 	for _, c := range list {
-		if c.Labels[spec.LabelOwner] == p.instance && c.Labels[spec.LabelServer] != "" {
-			all[c.Labels[spec.LabelServer]] = spec.State{ID: c.Id, State: c.State}
+		if c.Labels[container.LabelOwner] == p.instance && c.Labels[container.LabelServer] != "" {
+			all[c.Labels[container.LabelServer]] = wire.State{ID: c.Id, State: c.State}
 		}
 	}
 	return all, err

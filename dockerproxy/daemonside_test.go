@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 // refusedBecause ensures the server and wants an error that says why, with no
@@ -17,7 +17,7 @@ import (
 func (b *bench) refusedBecause(server, why string) {
 	b.t.Helper()
 	reply := b.greet().ask(b.ensureLine(server, nil))
-	if reply.OK || reply.Code != spec.CodeFailed || !strings.Contains(reply.Error, why) {
+	if reply.OK || reply.Code != wire.CodeFailed || !strings.Contains(reply.Error, why) {
 		b.t.Errorf("%s: %+v, want %q", server, reply, why)
 	}
 	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
@@ -146,7 +146,7 @@ func TestHubGoneWhilePulling(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("the pull", func() bool { return strings.Contains(strings.Join(b.requests(), "\n"), "/images/create") })
-	if reply := b.greet().ask(b.ensureLine("s", nil)); reply.Code != spec.CodeBusy {
+	if reply := b.greet().ask(b.ensureLine("s", nil)); reply.Code != wire.CodeBusy {
 		t.Errorf("while it lasts: %+v", reply)
 	}
 	h.conn.Close()
@@ -246,7 +246,7 @@ func TestHostileStream(t *testing.T) {
 		c.conn.Write(bytes.Repeat([]byte("x"), 100<<10))
 	}
 	stdout, _, end := b.run("plain", nil).frames()
-	if len(stdout) != 100<<10 || end.Reason != spec.EndLost {
+	if len(stdout) != 100<<10 || end.Reason != wire.EndLost {
 		t.Errorf("%d bytes, %+v", len(stdout), end)
 	}
 	for _, head := range []string{"\x07\x00\x00\x00", "\x00\x00\x00\x00", "\x01\x00\x01\x00", "HTTP"} {
@@ -255,7 +255,7 @@ func TestHostileStream(t *testing.T) {
 			c.conn.Write([]byte(head + "\x00\x00\x00\x01x"))
 			<-c.gone
 		}
-		if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != spec.EndLost {
+		if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != wire.EndLost {
 			t.Errorf("%q: %q, %+v", head, stdout, end)
 		}
 	}
@@ -266,7 +266,7 @@ func TestContainerExits(t *testing.T) {
 	b := start(t, goodConfig)
 	b.program = func(c *fakeContainer) { c.code = 3 }
 	for range 3 {
-		if _, _, end := b.run("plain", nil).frames(); end != (spec.End{Reason: spec.EndExited, ExitCode: 3}) {
+		if _, _, end := b.run("plain", nil).frames(); end != (wire.End{Reason: wire.EndExited, ExitCode: 3}) {
 			t.Errorf("%+v", end)
 		}
 	}
@@ -276,17 +276,17 @@ func FuzzDemux(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x02hi\x02\x00\x00\x00\x00\x00\x00\x01!"))
 	f.Add([]byte("\x01\x00\x00\x00\xff\xff\xff\xffhi"))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		var wire bytes.Buffer
-		err := demux(&wire, bytes.NewReader(stream))
+		var framed bytes.Buffer
+		err := demux(&framed, bytes.NewReader(stream))
 		var want, got [3]string
 		for rest := stream; len(rest) >= 8 && (rest[0] == 1 || rest[0] == 2) && rest[1]|rest[2]|rest[3] == 0; {
 			n := int(min(uint64(binary.BigEndian.Uint32(rest[4:])), uint64(len(rest)-8)))
 			want[rest[0]] += string(rest[8 : 8+n])
 			rest = rest[8+n:]
 		}
-		buffer := make([]byte, spec.MaxFrame)
+		buffer := make([]byte, wire.MaxFrame)
 		for {
-			kind, payload, err := spec.ReadFrame(&wire, buffer)
+			kind, payload, err := wire.ReadFrame(&framed, buffer)
 			if err == io.EOF {
 				break
 			} else if err != nil {

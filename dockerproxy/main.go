@@ -1,4 +1,4 @@
-// Command dockerproxy is the only process that holds the Docker socket. The
+// Command sallyport-dockerproxy is the only process that holds the Docker socket. The
 // hub asks it, over a unix socket, for the servers of mcp.json by name; every
 // byte that reaches the daemon is derived here.
 package main
@@ -17,11 +17,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/process"
 )
 
-const usage = `usage: dockerproxy              serve, until SIGTERM
-       dockerproxy healthcheck  ask the serving one; exit 0 if it answers
+const usage = `usage: sallyport-dockerproxy          serve, until SIGTERM
+       sallyport-dockerproxy health   ask the serving one; exit 0 if it answers
+       sallyport-dockerproxy version
 
 settings (environment)
   CONFIG_PATH            /config/mcp.json        the servers
@@ -38,9 +40,13 @@ func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 // run returns the exit code: 0 fine, 1 failed, 2 wrong usage or settings.
 func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	health := len(args) == 1 && args[0] == "healthcheck"
+	health := len(args) == 1 && (args[0] == "health" || args[0] == "healthcheck") // the second: version 0.1
 	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	if len(args) == 1 && args[0] == "version" {
+		fmt.Fprintln(stdout, "sallyport-dockerproxy", process.Version)
 		return 0
 	}
 	if len(args) > 0 && !health {
@@ -49,7 +55,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	}
 	s, err := readSettings(getenv)
 	if err != nil {
-		fmt.Fprintf(stderr, "dockerproxy: %v\n", err)
+		fmt.Fprintf(stderr, "sallyport-dockerproxy: %v\n", err)
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -60,7 +66,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		err = serve(ctx, s, slog.New(slog.NewJSONHandler(stderr, nil)))
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "dockerproxy: %v\n", err)
+		fmt.Fprintf(stderr, "sallyport-dockerproxy: %v\n", err)
 		return 1
 	}
 	return 0
@@ -100,13 +106,13 @@ func healthcheck(s settings) error {
 	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c, "{\"verb\":%q,\"version\":%d}\n", spec.VerbPolicy, spec.Version)
-	var reply spec.Reply
+	fmt.Fprintf(c, "{\"verb\":%q,\"version\":%d}\n", wire.VerbPolicy, wire.Version)
+	var reply wire.Reply
 	line, err := bufio.NewReader(io.LimitReader(c, 1<<20)).ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &reply)
 	}
-	if err == nil && !reply.OK && reply.Code != spec.CodeDenied {
+	if err == nil && !reply.OK && reply.Code != wire.CodeDenied {
 		err = errors.New(reply.Error)
 	}
 	return err

@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 // reapEvery is how often leftovers are looked for beside the start.
@@ -21,7 +22,7 @@ const brokenSecrets = "ignoring broken secrets update, the old values stay"
 // policy is one valid reading of mcp.json and of all secrets it names.
 type policy struct {
 	raw     string // mcp.json as read
-	config  *spec.Config
+	config  *mcpjson.Config
 	secrets map[string]*secrets // by set
 }
 
@@ -32,7 +33,7 @@ func loadPolicy(s settings) (*policy, error) {
 		return nil, err
 	}
 	n := &policy{raw: raw, secrets: map[string]*secrets{}}
-	if n.config, err = spec.Parse([]byte(raw)); err != nil {
+	if n.config, err = mcpjson.Parse([]byte(raw)); err != nil {
 		return nil, err
 	}
 	for _, e := range n.users() {
@@ -51,13 +52,13 @@ func readConfig(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, spec.MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, mcpjson.MaxFile+1))
 	return string(data), err
 }
 
 // users are the entries that name a set, in order of name.
-func (n *policy) users() []*spec.Entry {
-	var all []*spec.Entry
+func (n *policy) users() []*mcpjson.Entry {
+	var all []*mcpjson.Entry
 	for _, name := range slices.Sorted(maps.Keys(n.config.Servers)) {
 		if e := n.config.Servers[name]; e.Container.SecretsFrom != "" {
 			all = append(all, e)
@@ -67,7 +68,7 @@ func (n *policy) users() []*spec.Entry {
 }
 
 // readSet reads the entry's set, none of whose names may be in its env.
-func readSet(dir string, e *spec.Entry) (*secrets, error) {
+func readSet(dir string, e *mcpjson.Entry) (*secrets, error) {
 	set, err := readSecrets(dir, e.Container.SecretsFrom)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (p *proxy) logPolicy() {
 		p.log.Error("entry disabled", "server", name, "error", err.Error())
 	}
 	for name, e := range p.policy.config.Servers {
-		if e.Type == spec.Docker && len(e.Warnings) > 0 {
+		if e.Type == mcpjson.Docker && len(e.Warnings) > 0 {
 			p.log.Warn("entry", "server", name, "warnings", e.Warnings)
 		}
 	}
@@ -157,10 +158,10 @@ func (p *proxy) reload() {
 		e := next.config.Servers[name]
 		set := next.secrets[s.entry.Container.SecretsFrom]
 		if e == nil || e.Hash != s.entry.Hash {
-			s.cancel(ended(spec.EndConfig))
+			s.cancel(ended(wire.EndConfig))
 		} else if p.secretsWatch && set != nil && s.secrets != "" && s.secrets != set.print {
 			p.log.Info("secrets changed, ending the server", "server", name)
-			s.cancel(ended(spec.EndSecrets))
+			s.cancel(ended(wire.EndSecrets))
 		}
 	}
 	p.mu.Unlock()
@@ -187,7 +188,7 @@ func (p *proxy) newSecrets() *policy {
 // currentSecrets reads the entry's set anew: every container gets what the
 // file says now. While an edit of it is broken the last good values stay; a
 // file that is gone was taken away on purpose. p.mu is held.
-func (p *proxy) currentSecrets(e *spec.Entry) (*secrets, error) {
+func (p *proxy) currentSecrets(e *mcpjson.Entry) (*secrets, error) {
 	name := e.Container.SecretsFrom
 	if name == "" {
 		return &secrets{}, nil

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 var keyed = map[string]string{"KEY": "hub-value"}
@@ -21,7 +22,7 @@ func TestConversation(t *testing.T) {
 	fmt.Fprint(h.conn, "one\ntwo\n")
 	h.conn.CloseWrite()
 	stdout, stderr, end := h.frames()
-	if stdout != "got one\ngot two\n" || stderr != "log onelog two" || end != (spec.End{Reason: spec.EndExited}) {
+	if stdout != "got one\ngot two\n" || stderr != "log onelog two" || end != (wire.End{Reason: wire.EndExited}) {
 		t.Errorf("%q %q %+v", stdout, stderr, end)
 	}
 	b.until("the container is gone", func() bool { return len(b.names()) == 0 })
@@ -53,7 +54,7 @@ func TestHandshakeNamesServers(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	h := b.dial()
-	if reply := h.ask(`{"verb":"policy","version":2}`); reply.Code != spec.CodeVersion {
+	if reply := h.ask(`{"verb":"policy","version":2}`); reply.Code != wire.CodeVersion {
 		t.Errorf("another version: %+v", reply)
 	}
 	if _, err := h.in.ReadByte(); err != io.EOF {
@@ -71,7 +72,7 @@ func TestLongPolicy(t *testing.T) {
 	h := b.dial()
 	fmt.Fprintf(h.conn, "%s\n", `{"verb":"policy","version":1}`)
 	line, err := h.in.ReadBytes('\n')
-	if err != nil || len(line) > spec.MaxLine || !strings.Contains(string(line), `"ok":true`) {
+	if err != nil || len(line) > wire.MaxLine || !strings.Contains(string(line), `"ok":true`) {
 		t.Errorf("%d bytes, %v", len(line), err)
 	}
 	h.must(b.ensureLine("good", nil))
@@ -101,10 +102,10 @@ func TestDenied(t *testing.T) {
 		{"env extra", hello + b.ensureLine("s", map[string]string{"KEY": "", "LD_PRELOAD": "/x"}), "denied"},
 		{"env of a server without", hello + b.ensureLine("plain", keyed), "denied"},
 		{"env key with =", hello + b.ensureLine("s", map[string]string{"KEY=x": ""}), "denied"},
-		{"env too large", hello + b.ensureLine("s", map[string]string{"KEY": strings.Repeat("x", spec.MaxEnv)}), "denied"},
+		{"env too large", hello + b.ensureLine("s", map[string]string{"KEY": strings.Repeat("x", wire.MaxEnv)}), "denied"},
 		{"held by another", hello + b.ensureLine("plain", nil), "busy"},
 		{"attach without ensure", hello + `{"verb":"attach","server":"plain"}`, "denied"},
-		{"line too long", hello + `{"verb":"` + strings.Repeat("x", spec.MaxLine) + `"}`, "denied"},
+		{"line too long", hello + `{"verb":"` + strings.Repeat("x", wire.MaxLine) + `"}`, "denied"},
 		{"forged log line", hello + `{"verb":"stop","server":"x\n{\"msg\":\"all well\"}"}`, "denied"},
 		{"control bytes", hello + "{\"verb\":\"stop\x1b[2J\"}", "denied"},
 	} {
@@ -146,12 +147,12 @@ const hello = `{"verb":"policy","version":1}` + "\x00"
 func TestSecondAttach(t *testing.T) {
 	b := start(t, goodConfig)
 	first := b.run("plain", nil)
-	if reply := b.greet().ask(b.ensureLine("plain", nil)); reply.Code != spec.CodeBusy {
+	if reply := b.greet().ask(b.ensureLine("plain", nil)); reply.Code != wire.CodeBusy {
 		t.Errorf("a second ensure: %+v", reply)
 	}
 	second := b.greet()
 	second.must(b.ensureLine("s", keyed))
-	if reply := second.ask(`{"verb":"attach","server":"plain"}`); reply.Code != spec.CodeDenied {
+	if reply := second.ask(`{"verb":"attach","server":"plain"}`); reply.Code != wire.CodeDenied {
 		t.Errorf("attach to another's: %+v", reply)
 	}
 	fmt.Fprint(first.conn, "still mine\n")
@@ -191,7 +192,7 @@ func TestStopVerb(t *testing.T) {
 	b.program = func(c *fakeContainer) { <-c.gone }
 	h := b.run("plain", nil)
 	b.greet().must(`{"verb":"stop","server":"plain"}`)
-	if _, _, end := h.frames(); end.Reason != spec.EndStopped || end.ExitCode != 143 {
+	if _, _, end := h.frames(); end.Reason != wire.EndStopped || end.ExitCode != 143 {
 		t.Errorf("%+v", end)
 	}
 	b.greet().must(`{"verb":"stop","server":"plain"}`) // nothing there is fine
@@ -201,7 +202,7 @@ func TestStopVerb(t *testing.T) {
 	if _, err := waits.in.ReadByte(); err != io.EOF || len(b.names()) != 0 {
 		t.Errorf("a container that nobody attached to: %v, left %v", err, b.names())
 	}
-	b.put("mcp-sandbox-removed", "running", map[string]any{spec.LabelOwner: "sallyport", spec.LabelServer: "removed"})
+	b.put("mcp-sandbox-removed", "running", map[string]any{container.LabelOwner: "sallyport", container.LabelServer: "removed"})
 	b.greet().must(`{"verb":"stop","server":"removed"}`)
 	if names := b.names(); len(names) != 0 {
 		t.Errorf("left: %v", names)
@@ -222,10 +223,10 @@ func TestForeignContainers(t *testing.T) {
 	b := start(t, goodConfig)
 	for _, labels := range []map[string]any{
 		nil,
-		{spec.LabelOwner: "other", spec.LabelServer: "plain"},
-		{spec.LabelOwner: "sallyport"},
-		{spec.LabelOwner: "sallyport", spec.LabelServer: "s"},
-		{spec.LabelServer: "plain"},
+		{container.LabelOwner: "other", container.LabelServer: "plain"},
+		{container.LabelOwner: "sallyport"},
+		{container.LabelOwner: "sallyport", container.LabelServer: "s"},
+		{container.LabelServer: "plain"},
 	} {
 		c := b.put("mcp-sandbox-plain", "running", labels)
 		for _, line := range []string{`{"verb":"stop","server":"plain"}`, b.ensureLine("plain", nil)} {
@@ -248,10 +249,10 @@ func TestForeignContainers(t *testing.T) {
 
 func TestLeftoversAreReaped(t *testing.T) {
 	b := prepare(t, goodConfig)
-	mine := map[string]any{spec.LabelOwner: "sallyport", spec.LabelServer: "plain"}
+	mine := map[string]any{container.LabelOwner: "sallyport", container.LabelServer: "plain"}
 	b.put("mcp-sandbox-plain", "running", mine)
-	b.put("mcp-sandbox-old", "created", map[string]any{spec.LabelOwner: "sallyport", spec.LabelServer: "old"})
-	b.put("mcp-sandbox-plain.two", "running", map[string]any{spec.LabelOwner: "two", spec.LabelServer: "plain"})
+	b.put("mcp-sandbox-old", "created", map[string]any{container.LabelOwner: "sallyport", container.LabelServer: "old"})
+	b.put("mcp-sandbox-plain.two", "running", map[string]any{container.LabelOwner: "two", container.LabelServer: "plain"})
 	b.put("db", "running", nil)
 	b.start()
 	if names := fmt.Sprint(b.names()); names != "[mcp-sandbox-plain.two db]" && names != "[db mcp-sandbox-plain.two]" {
@@ -277,7 +278,7 @@ func TestProxyEndsItsContainers(t *testing.T) {
 	h := b.run("plain", nil)
 	idle := b.greet()
 	b.stop()
-	if _, _, end := h.frames(); end.Reason != spec.EndStopped {
+	if _, _, end := h.frames(); end.Reason != wire.EndStopped {
 		t.Errorf("%+v", end)
 	}
 	if _, err := idle.in.ReadByte(); err != io.EOF {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 // creates counts the create requests with the text in them.
@@ -38,7 +38,7 @@ func TestRotation(t *testing.T) {
 	b.write("set.env", "# only a comment\n\n  SECRET=s3cret-value\n")
 	b.polls()
 	b.write("set.env", "SECRET=new-value")
-	if _, _, end := s.frames(); end.Reason != spec.EndSecrets {
+	if _, _, end := s.frames(); end.Reason != wire.EndSecrets {
 		t.Fatalf("%+v", end)
 	}
 	b.run("s", keyed)
@@ -161,7 +161,7 @@ func TestSwappedDirectory(t *testing.T) {
 	s := b.run("s", keyed)
 	os.Symlink("two", filepath.Join(dir, "next"))
 	os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "..data"))
-	if _, _, end := s.frames(); end.Reason != spec.EndSecrets {
+	if _, _, end := s.frames(); end.Reason != wire.EndSecrets {
 		t.Errorf("%+v", end)
 	}
 	b.run("s", keyed)
@@ -199,7 +199,7 @@ func TestConfigReload(t *testing.T) {
 		t.Fatal("a broken file ended a server")
 	}
 	b.write("mcp.json", strings.Replace(goodConfig, `"plain": {`, `"plain": {"memory": "64m", `, 1))
-	if _, _, end := plain.frames(); end.Reason != spec.EndConfig {
+	if _, _, end := plain.frames(); end.Reason != wire.EndConfig {
 		t.Errorf("%+v", end)
 	}
 	b.run("plain", nil)
@@ -211,7 +211,7 @@ func TestConfigReload(t *testing.T) {
 	b.write("mcp.json", strings.Replace(goodConfig, `"secretsFrom": "set"`, `"secretsFrom": "missing"`, 1))
 	b.until("the missing set is said", func() bool { return strings.Contains(b.log.String(), "missing.env") })
 	b.write("mcp.json", `{"mcpServers": {}}`)
-	if _, _, end := s.frames(); end.Reason != spec.EndConfig {
+	if _, _, end := s.frames(); end.Reason != wire.EndConfig {
 		t.Errorf("%+v", end)
 	}
 	b.until("nothing is left", func() bool { return len(b.names()) == 0 })

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 const (
@@ -91,7 +91,7 @@ func parseSecrets(data []byte) (map[string]string, error) {
 			}
 			value = value[1 : len(value)-1]
 		}
-		if !found || !spec.EnvName(name) {
+		if !found || !mcpjson.EnvName(name) {
 			return nil, fmt.Errorf("line %d: is not NAME=value", n)
 		}
 		if _, twice := values[name]; twice {

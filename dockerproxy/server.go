@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 // maxConnections at once; a hub needs one per docker server and a few more.
@@ -108,7 +108,7 @@ type link struct {
 }
 
 func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
-	l := &link{proxy: p, conn: c, in: bufio.NewReaderSize(c, spec.MaxLine)}
+	l := &link{proxy: p, conn: c, in: bufio.NewReaderSize(c, wire.MaxLine)}
 	who, err := peer(c)
 	if err != nil || who.Uid != p.hubUID {
 		l.deny(nil, fmt.Errorf("this user id is not the hub's (HUB_UID %d)", p.hubUID), "peer", who)
@@ -126,13 +126,13 @@ func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
 		}
 		line, err := l.in.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
-			l.deny(nil, fmt.Errorf("a request is longer than %d bytes", spec.MaxLine))
+			l.deny(nil, fmt.Errorf("a request is longer than %d bytes", wire.MaxLine))
 			return
 		} else if err != nil {
 			return
 		}
-		q, err := spec.ParseRequest(line)
-		if err == nil && !greeted && q.Verb != spec.VerbPolicy {
+		q, err := wire.ParseRequest(line)
+		if err == nil && !greeted && q.Verb != wire.VerbPolicy {
 			err = errors.New("the first request must be policy")
 		}
 		if err != nil {
@@ -147,23 +147,23 @@ func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
 }
 
 // answer one request; false ends the connection, as a failed handshake does.
-func (l *link) answer(ctx context.Context, q *spec.Request) bool {
+func (l *link) answer(ctx context.Context, q *wire.Request) bool {
 	var err error
-	reply := spec.Reply{OK: true}
+	reply := wire.Reply{OK: true}
 	switch q.Verb {
-	case spec.VerbPolicy:
+	case wire.VerbPolicy:
 		reply.Policy, err = l.handshake(ctx, q)
-	case spec.VerbEnsure:
+	case wire.VerbEnsure:
 		err = l.ensure(ctx, q)
-	case spec.VerbAttach:
+	case wire.VerbAttach:
 		return l.attach(q)
-	case spec.VerbStop:
+	case wire.VerbStop:
 		err = l.stopServer(ctx, q.Server)
-	case spec.VerbStatus:
+	case wire.VerbStatus:
 		reply.States, err = l.status(ctx)
 	}
 	if err != nil {
-		return l.refuse(q, err) && q.Verb != spec.VerbPolicy
+		return l.refuse(q, err) && q.Verb != wire.VerbPolicy
 	}
 	return l.reply(reply)
 }
@@ -175,13 +175,13 @@ type coded struct {
 }
 
 // refuse answers with the error; only what is denied ends the connection.
-func (l *link) refuse(q *spec.Request, err error) bool {
-	reply := spec.Reply{Code: spec.CodeFailed, Error: err.Error()}
+func (l *link) refuse(q *wire.Request, err error) bool {
+	reply := wire.Reply{Code: wire.CodeFailed, Error: err.Error()}
 	var c coded
 	if errors.As(err, &c) {
 		reply.Code = c.code
 	}
-	if reply.Code == spec.CodeDenied {
+	if reply.Code == wire.CodeDenied {
 		l.deny(q, err)
 		return false
 	}
@@ -191,20 +191,20 @@ func (l *link) refuse(q *spec.Request, err error) bool {
 
 // deny logs and answers what must not happen. Everything that the hub chose is
 // a JSON string in the log, so it cannot begin a line of its own.
-func (l *link) deny(q *spec.Request, err error, more ...any) {
+func (l *link) deny(q *wire.Request, err error, more ...any) {
 	if q != nil {
 		more = append(more, "verb", fmt.Sprintf("%.20s", q.Verb), "server", fmt.Sprintf("%.70s", q.Server))
 	}
 	l.log.Warn("DENY", append(more, "reason", fmt.Sprintf("%.1000s", err.Error()))...)
-	l.reply(spec.Reply{Code: spec.CodeDenied, Error: err.Error()})
+	l.reply(wire.Reply{Code: wire.CodeDenied, Error: err.Error()})
 }
 
-// reply writes one line within spec.MaxLine: a hub refuses a longer one, so
+// reply writes one line within wire.MaxLine: a hub refuses a longer one, so
 // what is only there to be read makes way for what must be understood.
-func (l *link) reply(r spec.Reply) bool {
+func (l *link) reply(r wire.Reply) bool {
 	r.Error = fmt.Sprintf("%.4000s", r.Error)
 	line, err := json.Marshal(r)
-	if r.Policy != nil && len(line) >= spec.MaxLine {
+	if r.Policy != nil && len(line) >= wire.MaxLine {
 		r.Policy.Servers, r.Policy.Broken = nil, nil
 		line, err = json.Marshal(r)
 	}

@@ -9,13 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 // session is a server's container in the hands of one connection. The claim
 // comes first and goes last, so a server never has two.
 type session struct {
-	entry   *spec.Entry
+	entry   *mcpjson.Entry
 	secrets string // fingerprint of what the container was made with
 	id      string
 	ctx     context.Context // cancelled to end it; its cause is the reason
@@ -26,7 +28,7 @@ type session struct {
 	closing atomic.Bool // the hub has closed the server's stdin
 }
 
-// ended is why a session was cancelled, in the words of spec.End.
+// ended is why a session was cancelled, in the words of wire.End.
 type ended string
 
 func (e ended) Error() string { return string(e) }
@@ -41,7 +43,7 @@ func (p *proxy) claim(server string, s *session) *session {
 	if s == nil { // nobody's: for removing a leftover
 		s = &session{done: make(chan struct{})}
 		s.ctx, s.cancel = context.WithCancelCause(context.Background())
-		s.cancel(ended(spec.EndStopped))
+		s.cancel(ended(wire.EndStopped))
 	}
 	p.held[server] = s
 	return nil
@@ -68,7 +70,7 @@ func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error 
 			return ctx.Err()
 		case <-moment:
 			if holder.ctx.Err() == nil && !holder.closing.Load() {
-				return coded{spec.CodeBusy, fmt.Errorf("another connection holds %s", server)}
+				return coded{wire.CodeBusy, fmt.Errorf("another connection holds %s", server)}
 			}
 			moment = nil
 		}
@@ -76,9 +78,9 @@ func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error 
 }
 
 // handshake tells the hub what the proxy allows.
-func (l *link) handshake(ctx context.Context, q *spec.Request) (*spec.Policy, error) {
-	if q.Version != spec.Version {
-		return nil, coded{spec.CodeVersion, fmt.Errorf("the hub speaks version %d, this proxy %d: run the two at the same release", q.Version, spec.Version)}
+func (l *link) handshake(ctx context.Context, q *wire.Request) (*wire.Policy, error) {
+	if q.Version != wire.Version {
+		return nil, coded{wire.CodeVersion, fmt.Errorf("the hub speaks version %d, this proxy %d: run the two at the same release", q.Version, wire.Version)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -87,10 +89,10 @@ func (l *link) handshake(ctx context.Context, q *spec.Request) (*spec.Policy, er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	answer := &spec.Policy{Version: spec.Version, Instance: l.instance, APIVersion: l.docker.api(),
+	answer := &wire.Policy{Version: wire.Version, Instance: l.instance, APIVersion: l.docker.api(),
 		Servers: map[string]string{}, Broken: map[string]string{}}
 	for name, e := range l.policy.config.Servers {
-		if e.Type == spec.Docker {
+		if e.Type == mcpjson.Docker {
 			answer.Servers[name] = e.Hash
 		}
 	}
@@ -101,9 +103,9 @@ func (l *link) handshake(ctx context.Context, q *spec.Request) (*spec.Policy, er
 }
 
 // ensure claims the server and makes its container.
-func (l *link) ensure(ctx context.Context, q *spec.Request) error {
+func (l *link) ensure(ctx context.Context, q *wire.Request) error {
 	if l.session != nil {
-		return coded{spec.CodeDenied, fmt.Errorf("this connection has ensured %s already", l.session.entry.Name)}
+		return coded{wire.CodeDenied, fmt.Errorf("this connection has ensured %s already", l.session.entry.Name)}
 	}
 	l.mu.Lock()
 	e := l.policy.config.Servers[q.Server]
@@ -111,13 +113,13 @@ func (l *link) ensure(ctx context.Context, q *spec.Request) error {
 	l.mu.Unlock()
 	switch {
 	case broken != nil:
-		return coded{spec.CodeDenied, fmt.Errorf("%s is broken in the configuration: %w", q.Server, broken)}
-	case e == nil || e.Type != spec.Docker:
-		return coded{spec.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees", q.Server)}
+		return coded{wire.CodeDenied, fmt.Errorf("%s is broken in the configuration: %w", q.Server, broken)}
+	case e == nil || e.Type != mcpjson.Docker:
+		return coded{wire.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees", q.Server)}
 	case e.Hash != q.Hash:
-		return coded{spec.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json again within seconds", q.Server)}
+		return coded{wire.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json again within seconds", q.Server)}
 	case !maps.EqualFunc(e.Env, q.Env, func(_, _ string) bool { return true }):
-		return coded{spec.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else", q.Server)}
+		return coded{wire.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else", q.Server)}
 	}
 	s := &session{entry: e, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -143,7 +145,7 @@ func (l *link) ensure(ctx context.Context, q *spec.Request) error {
 func (s *session) failure(err error) error {
 	var cause ended
 	if errors.As(context.Cause(s.ctx), &cause) {
-		return coded{spec.CodeStale, cause}
+		return coded{wire.CodeStale, cause}
 	}
 	return err
 }
@@ -155,7 +157,7 @@ func (l *link) whileThere(s *session, work func() error) error {
 	go func() {
 		defer close(awake)
 		if _, err := l.in.Peek(1); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			s.cancel(ended(spec.EndStopped))
+			s.cancel(ended(wire.EndStopped))
 		}
 	}()
 	err := work()
@@ -186,7 +188,7 @@ func (l *link) fill(s *session, env map[string]string) error {
 // end removes the session's container and frees the claim. It runs also when
 // everything else has been cancelled.
 func (p *proxy) end(s *session) {
-	s.cancel(ended(spec.EndStopped))
+	s.cancel(ended(wire.EndStopped))
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
 	if s.id != "" {
@@ -206,7 +208,7 @@ func (p *proxy) stopServer(ctx context.Context, server string) error {
 		if holder == nil {
 			break
 		}
-		holder.cancel(ended(spec.EndStopped))
+		holder.cancel(ended(wire.EndStopped))
 		select {
 		case <-holder.done:
 		case <-ctx.Done():
@@ -214,10 +216,10 @@ func (p *proxy) stopServer(ctx context.Context, server string) error {
 		}
 	}
 	defer p.release(server)
-	return p.remove(ctx, spec.ContainerName(server, p.instance), server)
+	return p.remove(ctx, container.Name(server, p.instance), server)
 }
 
-func (p *proxy) status(ctx context.Context) (map[string]spec.State, error) {
+func (p *proxy) status(ctx context.Context) (map[string]wire.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	all, err := p.owned(ctx)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 )
 
 func TestSettings(t *testing.T) {
@@ -87,7 +87,7 @@ func TestOtherUser(t *testing.T) {
 	b.s.hubUID++
 	b.start()
 	before := len(b.requests())
-	if reply := b.dial().ask(`{"verb":"policy","version":1}`); reply.Code != spec.CodeDenied || !strings.Contains(reply.Error, "HUB_UID") {
+	if reply := b.dial().ask(`{"verb":"policy","version":1}`); reply.Code != wire.CodeDenied || !strings.Contains(reply.Error, "HUB_UID") {
 		t.Errorf("%+v", reply)
 	}
 	if len(b.requests()) != before || !strings.Contains(b.log.String(), "DENY") {

@@ -90,5 +90,5 @@ func servers(t *testing.T) (ours, peer server) {
 	addr := rig.FreeAddr(t)
 	p := rig.Start(t, exec.Command(bin, "-addr", addr, "-dir", s.Workspace))
 	rig.Until(t, "the peer", func() bool { return rig.Status("http://"+addr+"/nowhere") == 404 }, p)
-	return server{s.Process, "sandboxd serve", s.URL + "/mcp-sandbox", s.Token}, server{p, "mcp-go", "http://" + addr, ""}
+	return server{s.Process, "sandboxd", s.URL + "/mcp-sandbox", s.Token}, server{p, "mcp-go", "http://" + addr, ""}
 }

@@ -1,5 +1,5 @@
 // Package conformance_test runs the protocol's own conformance suite against
-// `sandboxd serve`, directly and through Traefik with the plugin.
+// `sandboxd`, directly and through Traefik with the plugin.
 //
 // The suite is written for a test server with fixtures. What a sandbox does not
 // have is listed in testdata/*.yml with the reason; everything else must pass,

@@ -56,24 +56,24 @@ func TestComposeStack(t *testing.T) {
 		good(t, r, "container", "backend", "loopback", "plugin", "stream", "endpoint", "write_file", "read_file", "run_command", "network")
 	})
 	t.Run("another network", func(t *testing.T) {
-		cmd := exec.Command("docker", "run", "--rm", "--volume", rig.Binary(t, "sandboxd")+":/sandboxd:ro", "--volume", token+":/token:ro",
-			tools.DebianImage, "/sandboxd", "doctor", "-json", "-insecure", "-token-file", "/token", "https://"+outside(t)+":"+port+"/mcp-sandbox/sse")
+		cmd := exec.Command("docker", "run", "--rm", "--volume", rig.Binary(t, "sallyport")+":/sallyport:ro", "--volume", token+":/token:ro",
+			tools.DebianImage, "/sallyport", "doctor", "-json", "-insecure", "-token-file", "/token", "https://"+outside(t)+":"+port+"/mcp-sandbox/sse")
 		good(t, output(t, cmd, secret), "plugin", "oauth", "stream", "endpoint", "sse", "streamable", "run_command")
 	})
 	t.Run("inside", func(t *testing.T) {
-		cmd := c.Command("docker", "compose", "exec", "-T", "sandboxd", "sandboxd", "doctor", "-json")
+		cmd := c.Command("docker", "compose", "exec", "-T", "sandboxd", "sallyport", "doctor", "-json")
 		good(t, output(t, cmd, ""), "backend", "stream", "endpoint", "sse", "streamable", "run_command")
 	})
 }
 
-// sandboxd plan reads the committed files as Compose renders them.
+// sallyport plan reads the committed files as Compose renders them.
 func TestPlan(t *testing.T) {
 	d := rig.NeedImages(t)
 	c := rig.NewCheckout(t, 0)
 	c.Stack(d)
 	c.Make("env")
 	plan := func(args ...string) (string, int) {
-		cmd := c.Command(rig.Binary(t, "sandboxd"), append([]string{"plan"}, args...)...)
+		cmd := c.Command(rig.Binary(t, "sallyport"), append([]string{"plan"}, args...)...)
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}

@@ -111,7 +111,7 @@ func TestInstall(t *testing.T) {
 	}
 	unit := c.Dir + "/stage/opt/sallyport/lib/systemd/system/sallyport.service"
 	raw, err := os.ReadFile(unit)
-	if err != nil || !strings.Contains(string(raw), "ExecStart=/opt/sallyport/bin/sandboxd serve\n") || strings.Contains(string(raw), "@") {
+	if err != nil || !strings.Contains(string(raw), "ExecStart=/opt/sallyport/bin/sandboxd\n") || strings.Contains(string(raw), "@") {
 		t.Fatalf("the installed unit: %v\n%s", err, raw)
 	}
 	analyze, err := exec.LookPath("systemd-analyze")

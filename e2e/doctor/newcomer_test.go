@@ -22,7 +22,7 @@ func TestNewcomer(t *testing.T) {
 	run := rig.Start(t, c.Command("make", "run"))
 	rig.Until(t, "make run to serve", func() bool { return strings.Contains(run.Log.String(), "Stop with Ctrl-C") }, run)
 
-	out, err := c.Command("bin/sandboxd", "doctor").CombinedOutput()
+	out, err := c.Command("bin/sallyport", "doctor").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), " 0 warn, 0 fail\n") {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}

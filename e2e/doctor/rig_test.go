@@ -50,7 +50,7 @@ func (r report) bad() (names []string) {
 // doctor runs the real command. token must not appear in what it prints.
 func doctor(t *testing.T, token string, args ...string) report {
 	t.Helper()
-	cmd := exec.Command(rig.Binary(t, "sandboxd"), append([]string{"doctor", "-json"}, args...)...)
+	cmd := exec.Command(rig.Binary(t, "sallyport"), append([]string{"doctor", "-json"}, args...)...)
 	cmd.Dir = t.TempDir()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -83,7 +83,7 @@ func TestOwnerSeesWhatChanged(t *testing.T) {
 	}
 	accept := func(code int, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(rig.Binary(t, "sandboxd"), append([]string{"hub", "accept"}, args...)...)
+		cmd := exec.Command(rig.Binary(t, "sallyport"), append([]string{"accept"}, args...)...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "MCP_STATE_DIR=" + s.state()}
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != code {
@@ -92,7 +92,7 @@ func TestOwnerSeesWhatChanged(t *testing.T) {
 		return string(out)
 	}
 	sumOf := func(shown string) string {
-		_, rest, _ := strings.Cut(shown, "sandboxd hub accept notes ")
+		_, rest, _ := strings.Cut(shown, "sallyport accept notes ")
 		sum, _, _ := strings.Cut(rest, "\n")
 		return sum
 	}

@@ -52,7 +52,7 @@ func TestBenchHub(t *testing.T) {
 		return "http://" + addr
 	}
 	rows := []struct{ name, base, token string }{
-		{"sandboxd hub", s.url + "/servers/everything", s.token},
+		{"sallyport-hub", s.url + "/servers/everything", s.token},
 		{"supergateway 4.0.0", gateway(modules+"/node_modules/supergateway/dist/index.js", "--stdio", strings.Join(server, " "),
 			"--outputTransport", "streamableHttp", "--stateful", "--port", "PORT", "--logLevel", "none"), ""},
 		{"mcp-proxy 6.7.19", gateway(append([]string{modules + "/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs", "--port", "PORT", "--"}, server...)...), ""},

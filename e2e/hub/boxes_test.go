@@ -17,7 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
@@ -102,7 +102,7 @@ func (b *boxes) engine(args ...string) *exec.Cmd {
 // startProxy starts the proxy, also once more after its end.
 func (b *boxes) startProxy() {
 	b.t.Helper()
-	cmd := as(exec.Command(rig.Binary(b.t, "dockerproxy")))
+	cmd := as(exec.Command(rig.Binary(b.t, "sallyport-dockerproxy")))
 	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(b.dir, "mcp.json"), "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance,
 		"SANDBOX_SECRETS_DIR=" + filepath.Join(b.dir, "secrets")}
 	if b.host != "" {
@@ -134,9 +134,9 @@ func (b *boxes) secret(name, text string) {
 
 // containers of a server by id; of all servers for "".
 func (b *boxes) containers(server string) []string {
-	args := []string{"ps", "-aq", "--no-trunc", "--filter", "label=" + spec.LabelOwner + "=" + b.instance}
+	args := []string{"ps", "-aq", "--no-trunc", "--filter", "label=" + container.LabelOwner + "=" + b.instance}
 	if server != "" {
-		args = append(args, "--filter", "label="+spec.LabelServer+"="+server)
+		args = append(args, "--filter", "label="+container.LabelServer+"="+server)
 	}
 	out, _ := b.engine(args...).Output()
 	return strings.Fields(string(out))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
@@ -95,7 +95,7 @@ func (s *servers) image(t *testing.T, modules, node string) {
 
 func (s *servers) startProxy(socket string) {
 	s.t.Helper()
-	cmd := as(exec.Command(rig.Binary(s.t, "dockerproxy")))
+	cmd := as(exec.Command(rig.Binary(s.t, "sallyport-dockerproxy")))
 	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(s.dir, "mcp.json"), "LISTEN_SOCKET=" + socket, "INSTANCE=" + s.instance,
 		"SANDBOX_SECRETS_DIR=" + s.own(filepath.Join(s.dir, "secrets"))}
 	s.proxy = rig.Start(s.t, cmd)
@@ -104,7 +104,7 @@ func (s *servers) startProxy(socket string) {
 
 // containers that the proxy holds for this hub.
 func (s *servers) containers() []string {
-	out, _ := s.docker.Try("ps", "-aq", "--filter", "label="+spec.LabelOwner+"="+s.instance)
+	out, _ := s.docker.Try("ps", "-aq", "--filter", "label="+container.LabelOwner+"="+s.instance)
 	return strings.Fields(out)
 }
 

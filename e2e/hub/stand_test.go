@@ -25,7 +25,7 @@ import (
 // uid is whom the hub gives root up for: the owner of its state directory.
 const uid = 64321
 
-// stand is a running `sandboxd hub`.
+// stand is a running `sallyport-hub`.
 type stand struct {
 	*rig.Process
 	t         *testing.T
@@ -104,7 +104,7 @@ func (s *stand) configure(entries map[string]any) {
 // start starts the hub, also once more after its end.
 func (s *stand) start() *stand {
 	s.t.Helper()
-	cmd := exec.Command(rig.Binary(s.t, "sandboxd"), "hub")
+	cmd := exec.Command(rig.Binary(s.t, "sallyport-hub"))
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "MCP_ADDR=" + s.addr, "MCP_AUTH_TOKEN_FILE=" + s.tokenFile,
 		"MCP_SERVERS_FILE=" + filepath.Join(s.dir, "mcp.json"), "MCP_STATE_DIR=" + s.state()}, s.env...)
 	s.Process = rig.Start(s.t, cmd)

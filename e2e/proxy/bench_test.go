@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 // bench is a dockerproxy of the test's own instance on the shared engine.
@@ -113,7 +115,7 @@ func (b *bench) config(servers string) {
 
 func (b *bench) start(more ...string) {
 	b.t.Helper()
-	cmd := exec.Command(rig.Binary(b.t, "dockerproxy"))
+	cmd := exec.Command(rig.Binary(b.t, "sallyport-dockerproxy"))
 	cmd.Env = []string{"CONFIG_PATH=" + b.dir + "/mcp.json", "SANDBOX_SECRETS_DIR=" + b.dir, "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance}
 	cmd.Env = append(cmd.Env, more...)
 	b.process = rig.Start(b.t, cmd)
@@ -128,7 +130,7 @@ func (b *bench) start(more ...string) {
 
 // containers of this instance, by id.
 func (b *bench) containers() []string {
-	out, _ := b.docker.Try("ps", "-aq", "--no-trunc", "--filter", "label="+spec.LabelOwner+"="+b.instance)
+	out, _ := b.docker.Try("ps", "-aq", "--no-trunc", "--filter", "label="+container.LabelOwner+"="+b.instance)
 	return strings.Fields(out)
 }
 
@@ -154,7 +156,7 @@ func (b *bench) dial() *link {
 }
 
 // greet connects and says hello.
-func (b *bench) greet() (*link, spec.Reply) {
+func (b *bench) greet() (*link, wire.Reply) {
 	b.t.Helper()
 	c, err := net.Dial("unix", b.socket)
 	if err != nil {
@@ -163,10 +165,10 @@ func (b *bench) greet() (*link, spec.Reply) {
 	b.t.Cleanup(func() { c.Close() })
 	c.SetReadDeadline(time.Now().Add(2 * rig.Deadline))
 	l := &link{b, c.(*net.UnixConn), bufio.NewReader(c)}
-	return l, l.ask(spec.Request{Verb: spec.VerbPolicy, Version: spec.Version})
+	return l, l.ask(wire.Request{Verb: wire.VerbPolicy, Version: wire.Version})
 }
 
-func (l *link) ask(q spec.Request) (reply spec.Reply) {
+func (l *link) ask(q wire.Request) (reply wire.Reply) {
 	l.b.t.Helper()
 	line, err := json.Marshal(q)
 	if err != nil {
@@ -184,17 +186,17 @@ func (l *link) ask(q spec.Request) (reply spec.Reply) {
 }
 
 // ensure asks for the server with values for its variables.
-func (l *link) ensure(server string, env map[string]string) spec.Reply {
+func (l *link) ensure(server string, env map[string]string) wire.Reply {
 	l.b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(l.b.dir, "mcp.json"))
 	if err != nil {
 		l.b.t.Fatal(err)
 	}
-	c, err := spec.Parse(data)
+	c, err := mcpjson.Parse(data)
 	if err != nil || c.Servers[server] == nil {
 		l.b.t.Fatalf("%s: %v %v", server, err, c.Broken)
 	}
-	return l.ask(spec.Request{Verb: spec.VerbEnsure, Server: server, Hash: c.Servers[server].Hash, Env: env})
+	return l.ask(wire.Request{Verb: wire.VerbEnsure, Server: server, Hash: c.Servers[server].Hash, Env: env})
 }
 
 // run ensures and attaches.
@@ -204,7 +206,7 @@ func (b *bench) run(server string, env map[string]string) *link {
 	if reply := l.ensure(server, env); !reply.OK {
 		b.t.Fatalf("ensure: %+v", reply)
 	}
-	if reply := l.ask(spec.Request{Verb: spec.VerbAttach, Server: server}); !reply.OK {
+	if reply := l.ask(wire.Request{Verb: wire.VerbAttach, Server: server}); !reply.OK {
 		b.t.Fatalf("attach: %+v", reply)
 	}
 	return l
@@ -214,10 +216,10 @@ func (b *bench) run(server string, env map[string]string) *link {
 func (l *link) sh(line string) string {
 	l.b.t.Helper()
 	fmt.Fprintf(l.conn, "do { %s; } 2>&1; echo; echo END\n", line)
-	buffer, out := make([]byte, spec.MaxFrame), ""
+	buffer, out := make([]byte, wire.MaxFrame), ""
 	for !strings.HasSuffix(out, "\nEND\n") {
-		kind, payload, err := spec.ReadFrame(l.in, buffer)
-		if err != nil || kind == spec.FrameEnd {
+		kind, payload, err := wire.ReadFrame(l.in, buffer)
+		if err != nil || kind == wire.FrameEnd {
 			l.b.t.Fatalf("%s: %v %s after %q", line, err, payload, out)
 		}
 		out += string(payload)
@@ -226,14 +228,14 @@ func (l *link) sh(line string) string {
 }
 
 // end reads to the last frame.
-func (l *link) end() (end spec.End) {
+func (l *link) end() (end wire.End) {
 	l.b.t.Helper()
-	for buffer := make([]byte, spec.MaxFrame); ; {
-		kind, payload, err := spec.ReadFrame(l.in, buffer)
+	for buffer := make([]byte, wire.MaxFrame); ; {
+		kind, payload, err := wire.ReadFrame(l.in, buffer)
 		if err != nil {
 			l.b.t.Fatalf("no end frame: %v", err)
 		}
-		if kind == spec.FrameEnd {
+		if kind == wire.FrameEnd {
 			if err := json.Unmarshal(payload, &end); err != nil {
 				l.b.t.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
@@ -26,7 +26,7 @@ func TestDaemonCrash(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 	e.Kill()
-	if end := l.end(); end.Reason != spec.EndLost {
+	if end := l.end(); end.Reason != wire.EndLost {
 		t.Errorf("the daemon is gone: %+v", end)
 	}
 	if _, reply := b.greet(); reply.OK || !strings.Contains(reply.Error, "does not answer") {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
@@ -53,7 +53,7 @@ func TestSandbox(t *testing.T) {
 	}
 	golden(t, b, ids[0], source)
 	l.conn.CloseWrite()
-	if end := l.end(); end != (spec.End{Reason: spec.EndExited}) {
+	if end := l.end(); end != (wire.End{Reason: wire.EndExited}) {
 		t.Errorf("%+v", end)
 	}
 	b.none()
@@ -119,7 +119,7 @@ func TestEngineRefuses(t *testing.T) {
 		l := b.dial()
 		reply := l.ensure(server, nil)
 		if reply.OK {
-			reply = l.ask(spec.Request{Verb: spec.VerbAttach, Server: server})
+			reply = l.ask(wire.Request{Verb: wire.VerbAttach, Server: server})
 		}
 		if reply.OK || !strings.Contains(reply.Error, why) {
 			t.Errorf("%s: %+v", server, reply)
@@ -181,7 +181,7 @@ func TestRestarts(t *testing.T) {
 	b.start()
 	l := b.run("box", nil)
 	b.docker.Run("kill", b.containers()[0])
-	if end := l.end(); end.Reason != spec.EndExited || end.ExitCode != 137 {
+	if end := l.end(); end.Reason != wire.EndExited || end.ExitCode != 137 {
 		t.Errorf("killed from outside: %+v", end)
 	}
 
@@ -199,7 +199,7 @@ func TestRestarts(t *testing.T) {
 	l = b.run("deaf", nil)
 	begun := time.Now()
 	b.process.Stop()
-	if end := l.end(); end.Reason != spec.EndStopped {
+	if end := l.end(); end.Reason != wire.EndStopped {
 		t.Errorf("%+v after %s", end, time.Since(begun))
 	}
 	b.none()
@@ -265,7 +265,7 @@ func TestRotation(t *testing.T) {
 	b.start()
 	with, without := b.run("with", nil), b.run("without", nil)
 	b.write("keys.env", "KEY=two")
-	if end := with.end(); end.Reason != spec.EndSecrets {
+	if end := with.end(); end.Reason != wire.EndSecrets {
 		t.Errorf("%+v", end)
 	}
 	if got := b.run("with", nil).sh("echo $KEY"); got != "two" {

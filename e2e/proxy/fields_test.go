@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/moby/moby/api/types/container"
+	moby "github.com/moby/moby/api/types/container"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
+	"github.com/sallyport-dev/sallyport/dockerproxy/container"
+	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 const whole = `{"type": "docker", "image": "img", "volumes": ["/srv/a:/a", "data:/b"], "network": "net", "ports": ["1:2"], "tmpfs": ["/c"]}`
@@ -64,7 +66,7 @@ func TestEveryFieldIsDecided(t *testing.T) {
 			walk(path, f.Type, inner)
 		}
 	}
-	walk("", reflect.TypeFor[container.CreateRequest](), body)
+	walk("", reflect.TypeFor[moby.CreateRequest](), body)
 	if count < 120 {
 		t.Errorf("only %d fields found: this test reads the types wrongly", count)
 	}
@@ -84,7 +86,7 @@ func TestTheAPIUnderstandsIt(t *testing.T) {
 	data, _ := json.Marshal(body)
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.DisallowUnknownFields()
-	var request container.CreateRequest
+	var request moby.CreateRequest
 	if err := d.Decode(&request); err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +99,11 @@ func TestTheAPIUnderstandsIt(t *testing.T) {
 
 func createRequest(t *testing.T) map[string]any {
 	t.Helper()
-	c, err := spec.Parse([]byte(`{"mcpServers": {"s": ` + whole + `}}`))
+	c, err := mcpjson.Parse([]byte(`{"mcpServers": {"s": ` + whole + `}}`))
 	if err != nil || c.Servers["s"] == nil {
 		t.Fatal(err, c)
 	}
-	body, err := spec.Container(c.Servers["s"], spec.Image{ID: "sha256:x"}, "i", nil, nil)
+	body, err := container.Derive(c.Servers["s"], container.Image{ID: "sha256:x"}, "i", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,7 @@ func createRequest(t *testing.T) map[string]any {
 // three spellings: nowhere is there a place for it.
 func TestNoFieldCanBeSaid(t *testing.T) {
 	names := map[string]bool{"HostConfig": true, "NetworkingConfig": true}
-	for _, kind := range []reflect.Type{reflect.TypeFor[container.Config](), reflect.TypeFor[container.HostConfig]()} {
+	for _, kind := range []reflect.Type{reflect.TypeFor[moby.Config](), reflect.TypeFor[moby.HostConfig]()} {
 		for _, f := range reflect.VisibleFields(kind) {
 			if !f.Anonymous {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -142,7 +144,7 @@ func TestNoFieldCanBeSaid(t *testing.T) {
 			}
 			if !own[key] {
 				entry := `{"type": "docker", "image": "img", "` + key + `": ` + string(value) + `}`
-				c, err := spec.Parse([]byte(`{"mcpServers": {"s": ` + entry + `}}`))
+				c, err := mcpjson.Parse([]byte(`{"mcpServers": {"s": ` + entry + `}}`))
 				if err != nil || c.Broken["s"] == nil {
 					t.Errorf("an entry with %s is accepted: %v", key, err)
 				}
@@ -150,7 +152,7 @@ func TestNoFieldCanBeSaid(t *testing.T) {
 			}
 			line := `{"verb":"ensure","server":"s","hash":"00","` + key + `":` + string(value) + `}`
 			if key != "env" {
-				if _, err := spec.ParseRequest([]byte(line)); err == nil {
+				if _, err := wire.ParseRequest([]byte(line)); err == nil {
 					t.Errorf("a request with %s is accepted", key)
 				}
 			}

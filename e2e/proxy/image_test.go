@@ -54,7 +54,7 @@ func TestImage(t *testing.T) {
 	if got := b.run("box", nil).sh("echo $KEY"); got != "mounted-only-in-the-proxy" {
 		t.Errorf("%q", got)
 	}
-	b.docker.Run("exec", id, "/dockerproxy", "healthcheck")
+	b.docker.Run("exec", id, "/sallyport-dockerproxy", "health")
 	b.docker.Run("stop", id)
 	b.none()
 }

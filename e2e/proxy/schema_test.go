@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/sallyport-dev/sallyport/dockerproxy/spec"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
 // beyond are the mistakes that a schema cannot see.
@@ -30,7 +30,7 @@ func TestSchema(t *testing.T) {
 	agree := func(entry string, wanted bool) {
 		t.Helper()
 		file := `{"mcpServers": {"s": ` + entry + `}}`
-		c, err := spec.Parse([]byte(file))
+		c, err := mcpjson.Parse([]byte(file))
 		if err != nil || (c.Broken["s"] == nil) != wanted {
 			t.Errorf("parser: %s: %v %v", entry, err, c.Broken)
 		}
@@ -77,7 +77,7 @@ func loadSchema(t *testing.T) *jsonschema.Resolved {
 
 func refused(t *testing.T) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(rig.Root(t), "dockerproxy/spec/testdata/refused.tsv"))
+	data, err := os.ReadFile(filepath.Join(rig.Root(t), "internal/mcpjson/testdata/refused.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}

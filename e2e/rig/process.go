@@ -148,6 +148,15 @@ func FreeAddr(t testing.TB) string {
 
 var binaries sync.Map // package path → func() (string, error)
 
+// folders say where each binary is built from.
+var folders = map[string]string{
+	"sandboxd":              "./sandboxd",
+	"sallyport":             "./owner",
+	"sallyport-run":         "./owner/run",
+	"sallyport-hub":         "./hub",
+	"sallyport-dockerproxy": "./dockerproxy",
+}
+
 // Binary builds a command of the root module (sandboxd, dockerproxy) once per
 // test process and returns its path.
 func Binary(t testing.TB, name string) string {
@@ -163,7 +172,7 @@ func Binary(t testing.TB, name string) string {
 		}
 		os.Chmod(dir, 0o755) // other users start it too
 		bin := filepath.Join(dir, name)
-		cmd := exec.Command("go", "build", "-mod=vendor", "-buildvcs=false", "-o", bin, "./"+name)
+		cmd := exec.Command("go", "build", "-mod=vendor", "-buildvcs=false", "-o", bin, folders[name])
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 		cmd.Stderr = os.Stderr

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// SandboxdOptions says how `sandboxd serve` starts.
+// SandboxdOptions says how `sandboxd` starts.
 type SandboxdOptions struct {
 	Workspace string   // default: an empty folder
 	Env       []string // settings beside the address, the workspace and the token
 }
 
-// Sandboxd is a running `sandboxd serve`.
+// Sandboxd is a running `sandboxd`.
 type Sandboxd struct {
 	*Process
 	Addr      string // host:port
@@ -24,7 +24,7 @@ type Sandboxd struct {
 	TokenFile string
 }
 
-// StartSandboxd starts `sandboxd serve` on a free port and returns once its
+// StartSandboxd starts `sandboxd` on a free port and returns once its
 // health endpoint answers.
 func StartSandboxd(t testing.TB, o SandboxdOptions) *Sandboxd {
 	t.Helper()
@@ -34,7 +34,7 @@ func StartSandboxd(t testing.TB, o SandboxdOptions) *Sandboxd {
 	}
 	s.URL = "http://" + s.Addr
 	s.Token, s.TokenFile = NewToken(t)
-	cmd := exec.Command(Binary(t, "sandboxd"), "serve")
+	cmd := exec.Command(Binary(t, "sandboxd"))
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "MCP_ADDR=" + s.Addr,
 		"MCP_WORKSPACE=" + s.Workspace, "MCP_AUTH_TOKEN_FILE=" + s.TokenFile,

@@ -22,7 +22,7 @@ func TestAttackCommand(t *testing.T) {
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			s := rig.StartSandboxd(t, rig.SandboxdOptions{Env: []string{"MCP_JAIL=" + c.mode}})
-			cmd := exec.Command(rig.Binary(t, "sandboxd"), "attack", "-token-file", s.TokenFile, s.URL+"/mcp-sandbox")
+			cmd := exec.Command(rig.Binary(t, "sallyport"), "attack", "-token-file", s.TokenFile, s.URL+"/mcp-sandbox")
 			raw, _ := cmd.Output()
 			out := string(raw)
 			if code := cmd.ProcessState.ExitCode(); code != c.code {

@@ -52,7 +52,7 @@ func inLockedContainer(t *testing.T, build, lock []string, args ...string) strin
 	rig.Lock(t, "cpu")
 	dir := rig.PublicDir(t)
 	bin := filepath.Join(dir, "jail.test")
-	cmd := exec.Command("go", append(append([]string{"test", "-c", "-tags", "container", "-o", bin}, build...), "./sandboxd/jail")...)
+	cmd := exec.Command("go", append(append([]string{"test", "-c", "-tags", "container", "-o", bin}, build...), "./jail")...)
 	cmd.Dir = rig.Root(t)
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
 	if len(build) == 0 {

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/capture"
+	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/output"
 )
 
 // Runner starts commands. It is safe for concurrent use.
@@ -65,7 +65,7 @@ func (r *Runner) Close() error {
 // Command is one started command.
 type Command struct {
 	Handle         string // of a background command, else empty
-	Stdout, Stderr *capture.Buffer
+	Stdout, Stderr *output.Buffer
 	Started        time.Time
 
 	line, owner string
@@ -108,7 +108,7 @@ func (r *Runner) start(ctx context.Context, line, workdir string, most time.Dura
 	defer dir.Close()
 	r.privateDirs()
 	c := &Command{
-		Stdout: capture.New(r.limit), Stderr: capture.New(r.limit),
+		Stdout: output.New(r.limit), Stderr: output.New(r.limit),
 		Started: time.Now(), line: line, done: make(chan struct{}),
 	}
 	r.starting <- struct{}{}

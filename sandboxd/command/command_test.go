@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/jail/jailtest"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
-	"github.com/sallyport-dev/sallyport/sandboxd/jail/jailtest"
 )
 
 func TestMain(m *testing.M) { jailtest.Main(m) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/diff"
+	"github.com/sallyport-dev/sallyport/internal/diff"
 )
 
 // maxEdits is how many occurrences one Replace covers.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/diff"
+	"github.com/sallyport-dev/sallyport/internal/diff"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 )
 

@@ -5,13 +5,13 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/process"
 )
 
 // One call of a tool that does nothing, through everything around it: the cost
 // of the walls and of the SDK, server and client together.
 func BenchmarkCall(b *testing.B) {
-	shared.TuneMemory()
+	process.TuneMemory()
 	for transport := range transports {
 		b.Run(transport, func(b *testing.B) {
 			s := start(b, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/callaudit"
 )
 
 // errStopping is why a call ends when the server does.
@@ -30,7 +30,7 @@ func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
 			return next(ctx, method, req)
 		}
 		m, start := messageOf(req), time.Now()
-		record := shared.Record{
+		record := callaudit.Record{
 			Time: start.UTC(), Principal: m.identity.Principal, Session: m.session, Tool: short(call.Params.Name),
 			Verdict: "panic", InputBytes: len(call.Params.Arguments),
 		}
@@ -125,7 +125,7 @@ func textBytes(result mcp.Result) (n int) {
 
 // record writes what came of a call to the audit file and the log, neither of
 // which ever holds an argument.
-func (s *Server) record(r shared.Record, start time.Time) {
+func (s *Server) record(r callaudit.Record, start time.Time) {
 	r.DurationMS = time.Since(start).Milliseconds()
 	s.log.Info("call", "principal", r.Principal, "tool", r.Tool, "verdict", r.Verdict, "ms", r.DurationMS)
 	if err := s.audit.Write(r); err != nil {

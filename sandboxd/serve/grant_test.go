@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 )
 
 func TestGrants(t *testing.T) {
@@ -77,7 +77,7 @@ func names(tools []*mcp.Tool) string {
 func TestAsk(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport string) {
 		s := start(t, nil)
-		h := with(as("token:poke", "read_file,write_file"), shared.AskHeader, "read_file")
+		h := with(as("token:poke", "read_file,write_file"), identity.AskHeader, "read_file")
 		session, _ := connect(t, s, transport, h)
 		list, err := session.ListTools(t.Context(), nil)
 		if err != nil || names(list.Tools) != "read_file,write_file" {
@@ -91,7 +91,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("audit: %s", a)
 		}
 		// "ask:*" beats a plain grant too.
-		all, _ := connect(t, s, transport, with(as("token:poke", "*"), shared.AskHeader, "*"))
+		all, _ := connect(t, s, transport, with(as("token:poke", "*"), identity.AskHeader, "*"))
 		if r, err := call(t, all, "read_file", nil); err != nil || !r.IsError {
 			t.Errorf("with ask:* the call: %v %v", r, err)
 		}

@@ -5,20 +5,21 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 )
 
 // Handler serves /healthz without a token, and below the base path, with one,
 // /sse and /mcp. A request meets the refusals in the order written here.
 func (s *Server) Handler() http.Handler {
 	h := s.routes()
-	h = shared.Bodies(h)
-	h = shared.Edge(s.set.RequireEdge, h)
-	h = shared.Guard(s.set.Hosts, s.set.Origins, h)
-	h = shared.Bearer(s.set.Token, h)
+	h = httpd.Bodies(h)
+	h = identity.Edge(s.set.RequireEdge, h)
+	h = httpd.Guard(s.set.Hosts, s.set.Origins, h)
+	h = httpd.Bearer(s.set.Token, h)
 	h = s.below(h)
 	h = s.lifetime(h)
-	return shared.Streams(s.log, h)
+	return httpd.Streams(s.log, h)
 }
 
 // below answers the health check, and 404 to what this server does not serve.
@@ -40,7 +41,7 @@ func (s *Server) below(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		shared.RefuseMethod(w, "GET, HEAD")
+		httpd.RefuseMethod(w, "GET, HEAD")
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -75,7 +76,7 @@ func (s *Server) lifetime(next http.Handler) http.Handler {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		stop := context.AfterFunc(s.ended, func() {
-			shared.StreamFrom(ctx).Comment("the server is shutting down")
+			httpd.StreamFrom(ctx).Comment("the server is shutting down")
 			cancel()
 		})
 		defer stop()

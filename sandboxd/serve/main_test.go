@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command is "sandboxd serve" as a process of its own, which may give up root.
+// command is "sandboxd" as a process of its own, which may give up root.
 func command(t *testing.T, args []string, vars ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)

@@ -6,7 +6,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // message is what the transports know about one message of a client. It
@@ -14,17 +16,17 @@ import (
 // handler of the message that it carried: the context that a handler gets is
 // that of the request which opened the session.
 type message struct {
-	identity shared.Identity // of the request that carried the message
-	session  string          // "" until one is open
-	size     int64           // of the message, in bytes
+	identity identity.Identity // of the request that carried the message
+	session  string            // "" until one is open
+	size     int64             // of the message, in bytes
 	// stateless says that the message is of the protocol without sessions.
 	stateless bool
 	// gone ends when nobody can receive the answer any more.
 	gone context.Context
 	// stream is where the answer goes.
-	stream *shared.Stream
+	stream *httpd.Stream
 	// reserved is the place of a session that this message may open, or nil.
-	reserved *shared.Session
+	reserved *session.Session
 }
 
 const messageKey = "sallyport"

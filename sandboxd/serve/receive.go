@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 )
 
 // recovering makes a panic one failed message: the SDK would let it end the
@@ -34,7 +34,7 @@ func (s *Server) identified(next mcp.MethodHandler) mcp.MethodHandler {
 		if m == nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sender of this message is not known"}
 		}
-		return next(shared.WithIdentity(ctx, m.identity), method, req)
+		return next(identity.With(ctx, m.identity), method, req)
 	}
 }
 

@@ -7,15 +7,16 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 func TestRefusals(t *testing.T) {
 	s := start(t, nil)
 	local := as("", "")
 	post := jsonHeader(local)
-	big := strings.Repeat(" ", shared.MaxBody+1)
+	big := strings.Repeat(" ", httpd.MaxBody+1)
 	for _, c := range []struct {
 		name, method, path string
 		h                  http.Header
@@ -126,7 +127,7 @@ func TestNoOAuthMetadata(t *testing.T) {
 func TestEdgeHeaders(t *testing.T) {
 	open := start(t, nil)
 	walled := start(t, func(set *serve.Settings) { set.RequireEdge = true })
-	const p, tools, ask = shared.PrincipalHeader, shared.ToolsHeader, shared.AskHeader
+	const p, tools, ask = identity.PrincipalHeader, identity.ToolsHeader, identity.AskHeader
 	for _, c := range []struct {
 		name          string
 		h             http.Header

@@ -15,8 +15,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/process"
+	"github.com/sallyport-dev/sallyport/internal/session"
+	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
 // Tools are what a Server offers. Register adds them to the SDK's server.
@@ -28,9 +30,9 @@ type Tools interface {
 type Server struct {
 	set      Settings
 	log      *slog.Logger
-	audit    *shared.Audit
+	audit    *callaudit.Audit
 	mcp      *mcp.Server
-	sessions *shared.Sessions
+	sessions *session.Table
 	sse      sync.Map     // session ID to *sseTransport
 	running  atomic.Int64 // calls of tools
 	held     atomic.Int64 // bytes of these calls
@@ -45,15 +47,15 @@ type Server struct {
 
 // New makes a server. It starts nothing but the watch over idle sessions; the
 // caller serves Handler and calls Close at the end.
-func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Server {
+func New(set Settings, tools Tools, audit *callaudit.Audit, log *slog.Logger) *Server {
 	if set.Tools == nil {
 		set.Tools = tool.Default
 	}
-	s := &Server{set: set, log: log, audit: audit, sessions: shared.NewSessions(set.MaxSessions), maxHeld: maxHeld}
+	s := &Server{set: set, log: log, audit: audit, sessions: session.NewTable(set.MaxSessions), maxHeld: maxHeld}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(
-		&mcp.Implementation{Name: "sallyport", Title: "Sallyport sandbox", Version: shared.Version},
+		&mcp.Implementation{Name: "sallyport", Title: "Sallyport sandbox", Version: process.Version},
 		&mcp.ServerOptions{
 			Instructions: instructions(set),
 			// Without this the SDK declares logging. Tools never change.
@@ -71,7 +73,7 @@ func New(set Settings, tools Tools, audit *shared.Audit, log *slog.Logger) *Serv
 func private(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }
 
 // keepHouse ends idle sessions, and gives memory back after a minute without a
-// request: garbage is collected rarely while there is work (shared.TuneMemory),
+// request: garbage is collected rarely while there is work (process.TuneMemory),
 // and what lies around is memory that commands cannot have.
 func (s *Server) keepHouse() {
 	tick := time.NewTicker(time.Minute)
@@ -82,7 +84,7 @@ func (s *Server) keepHouse() {
 			return
 		case <-tick.C:
 		}
-		s.sessions.EndIdle(shared.SessionIdle)
+		s.sessions.EndIdle(session.Idle)
 		now := s.requests.Load()
 		if now == seen && now != freed {
 			debug.FreeOSMemory()

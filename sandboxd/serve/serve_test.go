@@ -16,8 +16,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -66,7 +67,7 @@ func (p *probes) echo(ctx context.Context, req *mcp.CallToolRequest, in input) (
 	if in.Text == "fail" {
 		return nil, output{}, fmt.Errorf("failed as asked")
 	}
-	id, _ := shared.IdentityFrom(ctx)
+	id, _ := identity.From(ctx)
 	return nil, output{Text: in.Text + strings.Repeat("x", in.Size), Principal: id.Principal}, nil
 }
 
@@ -102,7 +103,7 @@ func start(t testing.TB, change func(*serve.Settings)) *server {
 		change(&set)
 	}
 	s := &server{probes: newProbes(), log: &buffer{}, audit: &buffer{}}
-	s.Server = serve.New(set, s.probes, shared.NewAudit(s.audit), slog.New(slog.NewJSONHandler(s.log, nil)))
+	s.Server = serve.New(set, s.probes, callaudit.New(s.audit), slog.New(slog.NewJSONHandler(s.log, nil)))
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(func() { s.Close(); h.Close() })
 	s.Root, s.URL = h.URL, h.URL+set.BasePath
@@ -145,8 +146,8 @@ func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 func as(principal, tools string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + token}}
 	if principal != "" {
-		h.Set(shared.PrincipalHeader, principal)
-		h.Set(shared.ToolsHeader, tools)
+		h.Set(identity.PrincipalHeader, principal)
+		h.Set(identity.ToolsHeader, tools)
 	}
 	return h
 }

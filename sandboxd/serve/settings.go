@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
-	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
 // Settings are all settings of the sandbox.
 type Settings struct {
-	shared.HTTP
+	config.HTTP
 	Workspace   string       // existing directory, not /
 	Tools       []string     // names, nil is the default set
 	Protected   []string     // paths that write_file and edit_file leave alone, nil is the default list
@@ -28,35 +28,35 @@ type Settings struct {
 
 // Table lists the settings, so that help texts and documents agree with what
 // is parsed.
-func (s *Settings) Table() shared.Table {
-	settings := append([]shared.Setting{
-		{Env: "MCP_WORKSPACE", Required: true, Set: shared.Text(&s.Workspace),
+func (s *Settings) Table() config.Table {
+	settings := append([]config.Setting{
+		{Env: "MCP_WORKSPACE", Required: true, Set: config.Text(&s.Workspace),
 			Help: "existing directory to work in, not /"},
 	}, s.HTTP.Settings("127.0.0.1:18080", "/mcp-sandbox")...)
-	return shared.Table{
-		Command: "sandboxd serve",
+	return config.Table{
+		Command: "sandboxd",
 		Intro:   "Serves one directory to MCP clients, over HTTP+SSE at <base>/sse and streamable HTTP at <base>/mcp.",
 		Settings: append(settings,
-			shared.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
+			config.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
 				Help: "tools to offer: a list out of " + strings.Join(tool.All, ",") + "; or all"},
-			shared.Setting{Env: "MCP_PROTECTED_PATHS", Default: "default", Set: s.setProtected,
+			config.Setting{Env: "MCP_PROTECTED_PATHS", Default: "default", Set: s.setProtected,
 				Help: "what write_file and edit_file leave alone: a list such as default,deploy/*.yml; or none (see docs/tools.md)"},
-			shared.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: shared.OneOf(&s.Jail, jail.Full, jail.Group),
+			config.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "full, or group: the downgrade for kernels before 6.12"},
-			shared.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: shared.OneOf(&s.Network, jail.None, jail.Container),
+			config.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: config.OneOf(&s.Network, jail.None, jail.Container),
 				Help: "none, or container: what the container's network lets commands reach"},
-			shared.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: shared.Number(&s.MaxSessions, 1, 100_000),
+			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
-			shared.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: shared.Number(&s.OutputLimit, 1024, 1<<20),
+			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
 				Help: "bytes kept of a command's stdout, and of its stderr"},
-			shared.Setting{Env: "MCP_AUDIT_FILE", Set: shared.Text(&s.AuditFile),
+			config.Setting{Env: "MCP_AUDIT_FILE", Set: config.Text(&s.AuditFile),
 				Help: "file for one JSON line per call, - for stdout"}),
 	}
 }
 
 // Parse reads args and the environment. The error names every mistake; with -h
 // it is flag.ErrHelp.
-func Parse(args []string, env shared.Lookup) (Settings, error) {
+func Parse(args []string, env config.Lookup) (Settings, error) {
 	var s Settings
 	m, err := s.Table().Parse(args, env)
 	if err != nil {
@@ -71,13 +71,13 @@ func Parse(args []string, env shared.Lookup) (Settings, error) {
 }
 
 // checkOutside refuses a token or audit file that a command could reach.
-func (s *Settings) checkOutside(m *shared.Mistakes) {
+func (s *Settings) checkOutside(m *config.Mistakes) {
 	grants := s.jail(s.Workspace).Grants
 	if s.TokenFile != "" {
-		m.AddError(shared.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, grants))
+		m.AddError(config.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, grants))
 	}
 	if s.AuditFile != "" && s.AuditFile != "-" {
-		m.AddError(shared.Outside("MCP_AUDIT_FILE", s.AuditFile, grants))
+		m.AddError(config.Outside("MCP_AUDIT_FILE", s.AuditFile, grants))
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *Settings) setTools(v string) error {
 		s.Tools = tool.All
 		return nil
 	}
-	if err := shared.List(&s.Tools)(v); err != nil {
+	if err := config.List(&s.Tools)(v); err != nil {
 		return err
 	}
 	for _, name := range s.Tools {

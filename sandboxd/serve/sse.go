@@ -11,7 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // serveSSE is the HTTP+SSE transport of MCP 2024-11-05: a GET opens the stream
@@ -26,25 +28,25 @@ func (s *Server) serveSSE(w http.ResponseWriter, r *http.Request) {
 		s.postSSE(w, r, id)
 	case r.Method == http.MethodPost:
 		// Clients that try streamable HTTP first fall back on 405.
-		shared.RefuseMethod(w, "GET")
+		httpd.RefuseMethod(w, "GET")
 	case r.Method == http.MethodGet:
 		s.openSSE(w, r)
 	default:
-		shared.RefuseMethod(w, "GET, POST")
+		httpd.RefuseMethod(w, "GET, POST")
 	}
 }
 
 func (s *Server) openSSE(w http.ResponseWriter, r *http.Request) {
-	identity, _ := shared.IdentityFrom(r.Context())
+	identity, _ := identity.From(r.Context())
 	place, err := s.sessions.Reserve(identity.Principal)
 	if err != nil {
-		shared.RefuseSession(w, err)
+		session.Refuse(w, err)
 		return
 	}
 	defer place.Leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	stream := shared.StreamFrom(ctx)
+	stream := httpd.StreamFrom(ctx)
 	t := &sseTransport{
 		id: rand.Text(), path: s.set.BasePath + "/sse", w: w,
 		incoming: make(chan jsonrpc.Message, 16), done: make(chan struct{}),
@@ -76,16 +78,16 @@ func (s *Server) postSSE(w http.ResponseWriter, r *http.Request, id string) {
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	identity, _ := shared.IdentityFrom(r.Context())
-	session, err := s.sessions.Enter(id, identity.Principal)
+	identity, _ := identity.From(r.Context())
+	held, err := s.sessions.Enter(id, identity.Principal)
 	if err != nil {
-		shared.RefuseSession(w, err)
+		session.Refuse(w, err)
 		return
 	}
-	defer session.Leave()
+	defer held.Leave()
 	t, ok := s.sse.Load(id)
 	if !ok {
-		shared.RefuseSession(w, shared.ErrNoSession) // a session of the other transport
+		session.Refuse(w, session.ErrUnknown) // a session of the other transport
 		return
 	}
 	t.(*sseTransport).post(w, r, identity)
@@ -97,14 +99,14 @@ type sseTransport struct {
 	id, path string
 	w        http.ResponseWriter
 	gone     context.Context // ends with the GET
-	stream   *shared.Stream
+	stream   *httpd.Stream
 	incoming chan jsonrpc.Message
 	close    sync.Once
 	done     chan struct{}
 }
 
 // post queues the message in r's body. Its answer goes out on the stream.
-func (t *sseTransport) post(w http.ResponseWriter, r *http.Request, identity shared.Identity) {
+func (t *sseTransport) post(w http.ResponseWriter, r *http.Request, identity identity.Identity) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, "the request body could not be read", http.StatusBadRequest)
@@ -123,7 +125,7 @@ func (t *sseTransport) post(w http.ResponseWriter, r *http.Request, identity sha
 	case t.incoming <- msg:
 		w.WriteHeader(http.StatusAccepted)
 	case <-t.gone.Done():
-		shared.RefuseSession(w, shared.ErrNoSession)
+		session.Refuse(w, session.ErrUnknown)
 	case <-r.Context().Done():
 	}
 }

@@ -10,15 +10,18 @@ import (
 	"net"
 	"os"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/jail"
-	"github.com/sallyport-dev/sallyport/sandboxd/serve/tool"
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/process"
+	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
 // ErrJail marks a start that failed because commands could not be held.
 var ErrJail = errors.New("commands cannot be held")
 
-// Main is "sandboxd serve": it serves until ctx ends. It returns 0 after an
+// Main is "sandboxd": it serves until ctx ends. It returns 0 after an
 // orderly end, 1 when serving failed, 2 for wrong settings and 3 when the jail
 // cannot be built.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -28,17 +31,17 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 2
 	}
-	shared.TuneMemory()
-	log := shared.NewLogger(stderr)
+	process.TuneMemory()
+	log := process.NewLogger(stderr)
 	switch err := listen(ctx, set, stdout, log); {
 	case errors.Is(err, ErrJail):
-		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 3
 	case err != nil:
-		fmt.Fprintln(stderr, "sandboxd serve:", err)
+		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 1
 	}
 	return 0
@@ -54,8 +57,8 @@ func listen(ctx context.Context, set Settings, stdout io.Writer, log *slog.Logge
 	if err != nil {
 		return fmt.Errorf("MCP_ADDR: %w", err)
 	}
-	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "workspace", box.Workspace.Path, "version", shared.Version)
-	return shared.Serve(ctx, l, box.Server.Handler(), log, box.Server.Close)
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "workspace", box.Workspace.Path, "version", process.Version)
+	return httpd.Serve(ctx, l, box.Server.Handler(), log, box.Server.Close)
 }
 
 // A Box is a running sandbox without a listener.
@@ -86,7 +89,7 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 	if b.Workspace, err = jail.Prepare(set.Workspace); err != nil {
 		return fmt.Errorf("%w: %w", ErrJail, err)
 	}
-	audit, err := shared.OpenAudit(set.AuditFile, stdout)
+	audit, err := callaudit.Open(set.AuditFile, stdout)
 	if err != nil {
 		return err
 	}
@@ -128,9 +131,9 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
 		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected,
-		Principal: func(ctx context.Context) string { id, _ := shared.IdentityFrom(ctx); return id.Principal },
+		Principal: func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
 		Granted: func(ctx context.Context, name string) bool {
-			id, _ := shared.IdentityFrom(ctx)
+			id, _ := identity.From(ctx)
 			return id.Granted(name)
 		},
 	})

@@ -9,7 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/sandboxd/shared"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // modern is the first protocol version without sessions.
@@ -30,17 +32,17 @@ func (s *Server) streamable() http.Handler {
 	// refusing the public Host that a proxy passes on.
 	sessions := withTokenInfo(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		DisableLocalhostProtection: true,
-		MaxRequestBodyBytes:        shared.MaxBody,
+		MaxRequestBodyBytes:        httpd.MaxBody,
 	}))
 	stateless := withTokenInfo(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless:                    true,
 		PropagateRequestCancellation: true,
 		DisableLocalhostProtection:   true,
-		MaxRequestBodyBytes:          shared.MaxBody,
+		MaxRequestBodyBytes:          httpd.MaxBody,
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		identity, _ := shared.IdentityFrom(r.Context())
-		m := &message{identity: identity, size: r.ContentLength, gone: r.Context(), stream: shared.StreamFrom(r.Context())}
+		identity, _ := identity.From(r.Context())
+		m := &message{identity: identity, size: r.ContentLength, gone: r.Context(), stream: httpd.StreamFrom(r.Context())}
 		if r.Header.Get(versionHeader) >= modern {
 			s.serveStateless(w, r, m, stateless)
 			return
@@ -54,7 +56,7 @@ func (s *Server) streamable() http.Handler {
 func (s *Server) serveStateless(w http.ResponseWriter, r *http.Request, m *message, next http.Handler) {
 	place, err := s.sessions.Reserve(m.identity.Principal)
 	if err != nil {
-		shared.RefuseSession(w, err)
+		session.Refuse(w, err)
 		return
 	}
 	defer place.Leave()
@@ -68,10 +70,10 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, m *message
 	m.session = r.Header.Get(sessionHeader)
 	if m.session == "" && r.Method == http.MethodGet {
 		// Clients that try HTTP+SSE first fall back on 405.
-		shared.RefuseMethod(w, "POST")
+		httpd.RefuseMethod(w, "POST")
 		return
 	}
-	var place *shared.Session
+	var place *session.Session
 	var err error
 	switch {
 	case m.session != "":
@@ -81,7 +83,7 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request, m *message
 		m.reserved = place
 	}
 	if err != nil {
-		shared.RefuseSession(w, err)
+		session.Refuse(w, err)
 		return
 	}
 	if place != nil {

@@ -149,7 +149,7 @@ func unit(root string) (n count) {
 		fmt.Println("go list:", err)
 		return count{failed: 1}
 	}
-	const jail = "/sandboxd/jail"
+	const jail = "/jail"
 	others := slices.DeleteFunc(strings.Fields(string(packages)), func(name string) bool { return strings.HasSuffix(name, jail) })
 	n.add(goTest(root, slices.Concat(args, others)...))
 	n.add(goTest(root, append(args, "."+jail)...))
@@ -163,5 +163,5 @@ func unprivileged(root string) count {
 	if os.Geteuid() != 0 {
 		return count{} // the unit gate was already that
 	}
-	return goTestAs(root, "61234", "./sandboxd/jail")
+	return goTestAs(root, "61234", "./jail")
 }

@@ -16,9 +16,9 @@ func soaks(root string) []gate {
 	}
 	e2e := filepath.Join(root, "e2e")
 	return []gate{
-		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/serve/tool"),
+		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/tool"),
 		soak("container", e2e, "LockedContainer", "./sandbox"),
-		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./sandboxd/jail"),
+		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./jail"),
 		soak("hub", e2e, "Soak", "./hub", "./proxy"),
 		soak("edge", e2e, "Soak", "./edge"),
 	}

@@ -1,0 +1,259 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/hub/mux"
+	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+)
+
+// Limits of the hub's own listing of a server's tools.
+const (
+	listBudget = 30 * time.Second
+	maxPages   = 100
+	maxTools   = 10000
+	maxListing = 16 << 20 // bytes
+)
+
+// channel is a link with what the hub knows about the process behind it.
+type channel struct {
+	*mux.Link
+	server *Server
+	born   time.Time
+	asked  bool             // its end is the hub's wish; under server.mu
+	reply  *jsonrpc.Message // to initialize; nil in the stateless era; set once, under server.mu
+	stale  atomic.Bool      // the tools must be listed before the next call
+	list   sync.Mutex       // held while they are
+	tools  map[string]tool
+}
+
+// tool is one listed definition.
+type tool struct {
+	withheld bool
+	headers  []binding
+}
+
+// modern reports a channel without a (successful) handshake.
+func (ch *channel) modern() bool { return ch.reply == nil || ch.reply.IsError() }
+
+// open dials and, with a hello, shakes hands.
+func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, error) {
+	if err := s.gate(ctx); err != nil {
+		return nil, err
+	}
+	// A client that leaves meanwhile is no failure of the server.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeBudget)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	conn, err := s.cfg.Dial(ctx)
+	if err != nil {
+		s.started(nil)
+		return nil, s.unavailable(err, s.failed)
+	}
+	ch := &channel{server: s, born: time.Now()}
+	ch.stale.Store(true)
+	s.mu.Lock() // so that the end, which may come at once, waits
+	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }})
+	s.mu.Unlock()
+	s.started(ch)
+	if hello != nil {
+		var reply *jsonrpc.Message
+		reply, err = ch.Do(ctx, hello, nil)
+		s.mu.Lock()
+		ch.reply = reply
+		s.mu.Unlock()
+	}
+	switch {
+	case s.Gone():
+		s.end(ch)
+	case err == nil:
+		return ch, nil
+	case ctx.Err() != nil:
+		err = fmt.Errorf("no answer to initialize within %v (%d lines were not JSON)", wakeBudget, ch.Noise())
+		s.end(ch)
+		return nil, s.unavailable(err, s.crashed)
+	}
+	ch.Close() // and wait until its end is counted
+	return nil, s.unavailable(err, func(error) {})
+}
+
+// started accounts for the end of a start; ch is nil where it failed.
+func (s *Server) started(ch *channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting--
+	if ch != nil && ch.Err() == nil {
+		s.channels[ch] = true
+	}
+}
+
+// end closes a channel because the hub wants to.
+func (s *Server) end(ch *channel) {
+	s.mu.Lock()
+	ch.asked = true
+	s.mu.Unlock()
+	ch.Close()
+}
+
+// unavailable counts a failed start and describes it.
+func (s *Server) unavailable(err error, count func(error)) error {
+	if s.Gone() {
+		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
+	}
+	var busy *upstream.Wait
+	if errors.As(err, &busy) {
+		return &StateError{s.cfg.Name, "starting", err.Error(), 2 * time.Second}
+	}
+	count(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &StateError{s.cfg.Name, s.state(), err.Error(), max(time.Second, time.Until(s.until))}
+}
+
+// ended runs once when the link is over.
+func (ch *channel) ended(_ *mux.Link, reason error) {
+	s := ch.server
+	s.mu.Lock()
+	delete(s.channels, ch)
+	maps.DeleteFunc(s.common, func(_ bool, c *channel) bool { return c == ch })
+	asked := ch.asked || s.Gone() || errors.Is(reason, upstream.ErrRenewed)
+	if asked && ch.reply != nil || time.Since(ch.born) > healthy {
+		s.failures, s.crashes = 0, 0
+	}
+	s.mu.Unlock()
+	switch {
+	case asked:
+	case errors.Is(reason, upstream.ErrUnreachable):
+		s.failed(reason)
+	default:
+		s.crashed(reason)
+	}
+}
+
+// shared returns the channel that serves many: for shared types everybody, for
+// the others the stateless era (hello nil) and the hub itself.
+func (s *Server) shared(ctx context.Context, hello *jsonrpc.Message) (*channel, error) {
+	s.one.Lock()
+	defer s.one.Unlock()
+	if ch := s.awake(hello == nil); ch != nil {
+		return ch, nil
+	}
+	if s.cfg.Shared && hello == nil {
+		hello = ownHello
+	}
+	ch, err := s.open(ctx, hello)
+	if err == nil && s.cfg.Shared && ch.modern() && hello != ownHello { // one client's words must not shut out all
+		s.end(ch)
+		ch, err = s.open(ctx, ownHello)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.common[hello == nil] = ch
+	s.mu.Unlock()
+	if !ch.modern() {
+		ch.Forward(nil, initialized)
+	}
+	return ch, nil
+}
+
+// awake is the shared channel of an era, or nil while there is none.
+func (s *Server) awake(modern bool) *channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ch := s.common[modern && !s.cfg.Shared]; ch != nil && ch.Err() == nil {
+		return ch
+	}
+	return nil
+}
+
+var initialized = mustParse(jsonrpc.Notification("notifications/initialized", json.RawMessage("{}")))
+
+// verify lists the tools of a new or changed process and pins their
+// definitions, before any of them is called.
+func (ch *channel) verify(ctx context.Context) error {
+	ch.list.Lock()
+	defer ch.list.Unlock()
+	if !ch.stale.Swap(false) {
+		return nil
+	}
+	if err := ch.relist(ctx); err != nil {
+		ch.stale.Store(true)
+		if ch.server.cfg.Store.Pinned(ch.server.cfg.Name) {
+			return fmt.Errorf("the tools of %s cannot be compared with the accepted ones: %w", ch.server.cfg.Name, err)
+		}
+	}
+	return nil
+}
+
+func (ch *channel) tool(name string) tool {
+	ch.list.Lock()
+	defer ch.list.Unlock()
+	return ch.tools[name]
+}
+
+func (ch *channel) relist(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listBudget)
+	defer cancel()
+	var all [][]byte
+	size, cursor := 0, ""
+	for range maxPages {
+		m, err := ch.Do(ctx, listing(ch.modern(), cursor), modernHeader(ch.modern(), "tools/list"))
+		if err != nil {
+			return err
+		}
+		if m.IsError() {
+			return fmt.Errorf("tools/list: %s", m.ErrorText())
+		}
+		for _, at := range m.Elements(m.Find(m.Result(), "tools")) {
+			all = append(all, m.Bytes(at))
+		}
+		size += len(m.Raw)
+		if cursor = m.Text(m.Find(m.Result(), "nextCursor")); cursor == "" {
+			return ch.pin(all, m)
+		}
+		if size > maxListing || len(all) > maxTools {
+			break
+		}
+	}
+	return fmt.Errorf("tools/list does not end: %d tools so far", len(all))
+}
+
+// pin compares and remembers a complete listing, whose last page is m.
+func (ch *channel) pin(all [][]byte, m *jsonrpc.Message) error {
+	s := ch.server
+	changed, err := s.pin(all)
+	if err != nil {
+		return err
+	}
+	tools := map[string]tool{}
+	for _, raw := range all {
+		name, headers := describe(raw)
+		tools[name] = tool{headers: headers}
+	}
+	for _, name := range changed {
+		tools[name] = tool{withheld: true}
+		s.cfg.Log.Warn("a tool's definition changed: it is withheld until `sallyport accept "+s.cfg.Name+"`", "tool", name)
+	}
+	ch.tools = tools
+	result := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)})
+	if m, err = jsonrpc.Parse(result); err == nil {
+		s.remember(func(snap *pins.Snapshot) *json.RawMessage {
+			if ch.modern() {
+				return &snap.ModernTools
+			}
+			return &snap.Tools
+		}, m.Bytes(m.Result()))
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+)
+
+// binding ties a tool's argument to the header that repeats it (x-mcp-header,
+// MCP 2026-07-28).
+type binding struct {
+	path   []string
+	header string
+}
+
+// HeaderError is a request whose headers disagree with its body.
+type HeaderError struct{ Text string }
+
+// Error implements error.
+func (e *HeaderError) Error() string { return e.Text }
+
+// CheckStateless answers a message of 2026-07-28 whose headers disagree with
+// its body, or whose request lacks what every request must say. nil lets it
+// pass.
+func CheckStateless(h http.Header, m *jsonrpc.Message) []byte {
+	mismatch := func(header, body string) []byte {
+		return jsonrpc.Fault(m.ID(), jsonrpc.HeaderMismatch, "header mismatch: %s is %q, in the body it is %q", header, h.Get(header), body)
+	}
+	if !m.IsRequest() {
+		if given := h.Get("Mcp-Method"); given != "" && given != m.Method {
+			return mismatch("Mcp-Method", m.Method)
+		}
+		return nil
+	}
+	capabilities := m.Param("_meta", "io.modelcontextprotocol/clientCapabilities")
+	version := m.Text(m.Param("_meta", jsonrpc.VersionKey))
+	param := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[m.Method]
+	name, valid := decoded(h.Get("Mcp-Name"))
+	switch {
+	case version == "" || !capabilities.Present() || m.Raw[capabilities.Start] != '{':
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params._meta must hold io.modelcontextprotocol/protocolVersion and /clientCapabilities")
+	case version != h.Get("Mcp-Protocol-Version"):
+		return mismatch("Mcp-Protocol-Version", version)
+	case h.Get("Mcp-Method") != m.Method:
+		return mismatch("Mcp-Method", m.Method)
+	case param != "" && (!valid || len(h.Values("Mcp-Name")) != 1 || name != m.Text(m.Param(param))):
+		return mismatch("Mcp-Name", m.Text(m.Param(param)))
+	}
+	return nil
+}
+
+// Headers are those of a stateless request that its server has to see.
+func Headers(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if strings.HasPrefix(name, "Mcp-") && name != "Mcp-Session-Id" {
+			out[name] = values
+		}
+	}
+	return out
+}
+
+// decoded undoes =?base64?…?=, which carries what a header cannot.
+func decoded(value string) (string, bool) {
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
+		return value, true
+	}
+	plain, err := base64.StdEncoding.DecodeString(inner)
+	return string(plain), err == nil
+}
+
+// describe reads a tool's name and its header bindings.
+func describe(raw []byte) (name string, list []binding) {
+	type property struct {
+		Header     string                     `json:"x-mcp-header"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	definition := map[string]json.RawMessage{} // a struct would take "Name" for the name, too
+	_ = json.Unmarshal(raw, &definition)
+	_ = json.Unmarshal(definition["name"], &name)
+	var walk func(schema json.RawMessage, path []string)
+	walk = func(schema json.RawMessage, path []string) {
+		var p property
+		if json.Unmarshal(schema, &p) != nil || len(path) > 16 {
+			return
+		}
+		if p.Header != "" && len(path) > 0 {
+			list = append(list, binding{slices.Clone(path), p.Header})
+		}
+		for key, sub := range p.Properties {
+			walk(sub, append(path, key))
+		}
+	}
+	walk(definition["inputSchema"], nil)
+	return name, list
+}
+
+// check compares Mcp-Param-* headers with the arguments.
+func (t tool) check(h http.Header, m *jsonrpc.Message) error {
+	for _, b := range t.headers {
+		name := "Mcp-Param-" + b.header
+		at := m.Param(append([]string{"arguments"}, b.path...)...)
+		value, valid := decoded(h.Get(name))
+		absent := !at.Present() || string(m.Bytes(at)) == "null"
+		switch given := len(h.Values(name)) > 0; {
+		case absent && !given:
+		case absent || !given || !valid || !same(value, m, at):
+			return &HeaderError{fmt.Sprintf("header mismatch: %s does not repeat the argument %s", name, strings.Join(b.path, "."))}
+		}
+	}
+	return nil
+}
+
+func same(value string, m *jsonrpc.Message, at jsonrpc.Span) bool {
+	raw := string(m.Bytes(at))
+	if raw[0] == '"' {
+		return value == m.Text(at)
+	}
+	if raw == "true" || raw == "false" {
+		return value == raw
+	}
+	a, err1 := strconv.ParseFloat(value, 64)
+	b, err2 := strconv.ParseFloat(raw, 64)
+	return err1 == nil && err2 == nil && a == b && b == float64(int64(b))
+}
+
+func modernHeader(modern bool, method string) http.Header {
+	if !modern {
+		return nil
+	}
+	return http.Header{"Mcp-Protocol-Version": {Stateless}, "Mcp-Method": {method}}
+}
+
+// listing is the hub's own tools/list.
+func listing(modern bool, cursor string) *jsonrpc.Message {
+	params := map[string]any{}
+	if cursor != "" {
+		params["cursor"] = cursor
+	}
+	if modern {
+		params["_meta"] = map[string]any{jsonrpc.VersionKey: Stateless,
+			"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "sallyport-hub", "version": "1"},
+			"io.modelcontextprotocol/clientCapabilities": map[string]any{}}
+	}
+	raw, _ := json.Marshal(params)
+	return mustParse(jsonrpc.Request(`"sallyport"`, "tools/list", raw))
+}
+
+// Once takes one request of the stateless era. Its errors are those of
+// Session.Handle.
+func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
+	m := req.Message
+	if fault := s.refuse(req); fault != nil {
+		req.Sink.Deliver(fault, true)
+		return nil, nil
+	}
+	if s.awake(true) == nil && s.discovered(req) {
+		return nil, nil
+	}
+	ch, err := s.shared(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.vet(ctx, ch, req); err != nil {
+		code := jsonrpc.InvalidParams
+		if _, ok := err.(*HeaderError); ok {
+			code = jsonrpc.HeaderMismatch
+		}
+		req.Sink.Deliver(jsonrpc.Fault(m.ID(), code, "%v", err), true)
+		return nil, nil
+	}
+	call := s.newCall(req)
+	if m.Method == "server/discover" {
+		// Some servers answer nothing that they do not know.
+		call.Rewrite, call.Timeout = s.discover, min(call.Timeout, discoverBudget)
+	}
+	if err := ch.Start(call); err != nil {
+		return nil, &StateError{s.cfg.Name, "down", err.Error(), firstWait}
+	}
+	return func() { ch.Cancel(call, "client gone") }, nil
+}
+
+// discovered answers from the snapshot of a sleeping server.
+func (s *Server) discovered(req Request) bool {
+	m, snap := req.Message, s.snapshot()
+	if m.Text(m.Param("_meta", jsonrpc.VersionKey)) != Stateless {
+		return false
+	}
+	switch {
+	case m.Method == "server/discover" && snap.Discover != nil:
+		req.Sink.Deliver(jsonrpc.Answer(m.ID(), snap.Discover), true)
+	case m.Method == "tools/list" && snap.ModernTools != nil && !m.Param("cursor").Present():
+		req.Sink.Deliver(s.filter(req, mustParse(jsonrpc.Answer(m.ID(), snap.ModernTools))), true)
+	default:
+		return false
+	}
+	return true
+}
+
+// discover keeps the answer, and tells a client in words it understands that a
+// server knows nothing of this era: only then does it fall back.
+func (s *Server) discover(m *jsonrpc.Message) []byte {
+	if !m.IsError() {
+		s.remember(func(snap *pins.Snapshot) *json.RawMessage { return &snap.Discover }, m.Bytes(m.Result()))
+		return m.Raw
+	}
+	if c := m.ErrorCode(); c == jsonrpc.UnsupportedVersion || c == jsonrpc.HeaderMismatch || c == jsonrpc.MissingCapability {
+		return m.Raw
+	}
+	return jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, Stateless, m.ErrorText())
+}

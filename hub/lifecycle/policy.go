@@ -1,0 +1,136 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sallyport-dev/sallyport/hub/mux"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+)
+
+// covers reports whether a list of grants holds a tool of a server. A grant
+// without a slash names a tool of the sandbox and means nothing here.
+func covers(grants []string, server, tool string) bool {
+	return slices.ContainsFunc(grants, func(g string) bool {
+		return g == "*" || g == server+"/*" || g == server+"/"+tool
+	})
+}
+
+// Reachable reports whether anything of a server is granted.
+func Reachable(id identity.Identity, server string) bool {
+	return slices.ContainsFunc(id.Tools, func(g string) bool {
+		return g == "*" || len(g) > len(server)+1 && g[:len(server)+1] == server+"/"
+	})
+}
+
+// refuse answers a call of a tool that its sender may not call, or may not
+// call without the owner. nil lets it pass.
+func (s *Server) refuse(req Request) []byte {
+	m := req.Message
+	if m.Method != "tools/call" {
+		return nil
+	}
+	tool := m.Text(m.Param("name"))
+	switch name := s.cfg.Name; {
+	case tool == "":
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params.name must be the name of a tool")
+	case !covers(req.Identity.Tools, name, tool):
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name, tool)
+	case covers(req.Identity.Ask, name, tool):
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s/%s waits for the owner's approval, which this version cannot ask for yet: the call was refused", name, tool)
+	}
+	return nil
+}
+
+// vet refuses a call of a withheld tool, or one whose headers say something
+// else than its body.
+func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
+	m := req.Message
+	if m.Method != "tools/call" && m.Method != "tools/list" {
+		return nil
+	}
+	if err := ch.verify(ctx); err != nil || m.Method == "tools/list" {
+		return err
+	}
+	name := m.Text(m.Param("name"))
+	t, pending := ch.tool(name), slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name)
+	if t.withheld && !pending {
+		ch.stale.Store(true) // accepted since: look again
+		if err := ch.verify(ctx); err != nil {
+			return err
+		}
+		t = ch.tool(name)
+	}
+	if t.withheld || pending { // the latter where only a client's own listing showed it
+		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sallyport accept %s`", name, s.cfg.Name)
+	}
+	if req.Header != nil {
+		return t.check(req.Header, m)
+	}
+	return nil
+}
+
+// newCall prepares a request for its way.
+func (s *Server) newCall(req Request) *mux.Call {
+	c := &mux.Call{Message: req.Message, Sink: req.Sink, Header: req.Header, Timeout: s.cfg.CallTimeout}
+	switch req.Message.Method {
+	case "tools/list":
+		c.Rewrite = func(m *jsonrpc.Message) []byte { return s.filter(req, m) }
+	case "subscriptions/listen":
+		c.Timeout = 0 // it lasts as long as its client listens
+	}
+	return c
+}
+
+// filter takes out of a tools/list answer what its reader may not call and what
+// is withheld. An answer that loses nothing keeps every byte.
+func (s *Server) filter(req Request, m *jsonrpc.Message) []byte {
+	at, err := m.Find(m.Result(), "tools"), m.Strict(m.Result(), "tools")
+	var all, kept [][]byte
+	for _, e := range m.Elements(at) {
+		all, err = append(all, m.Bytes(e)), errors.Join(err, m.Strict(e, "name", "inputSchema"))
+	}
+	changed, unread := s.pin(all)
+	if err = errors.Join(err, unread); err != nil {
+		return jsonrpc.Fault(m.ID(), jsonrpc.InternalError, "the tools cannot be compared with the accepted ones: %v", err)
+	}
+	for _, raw := range all {
+		name, _ := describe(raw)
+		if covers(req.Identity.Tools, s.cfg.Name, name) && !slices.Contains(changed, name) {
+			kept = append(kept, raw)
+		}
+	}
+	edits := []jsonrpc.Edit{}
+	if len(kept) < len(all) {
+		edits = append(edits, jsonrpc.Edit{At: at, New: array(kept)})
+	}
+	// What depends on the reader must not be cached for others.
+	if scope := m.Find(m.Result(), "cacheScope"); !slices.Contains(req.Identity.Tools, "*") {
+		edits = append(edits, jsonrpc.Edit{At: scope, New: []byte(`"private"`)})
+	}
+	return jsonrpc.Splice(m.Raw, edits...)
+}
+
+// pin compares a listing with the accepted definitions and names the tools that
+// changed. Of a name that is there twice the client might take the other one.
+func (s *Server) pin(all [][]byte) (changed []string, err error) {
+	seen := map[string]json.RawMessage{}
+	for _, raw := range all {
+		name, _ := describe(raw)
+		if seen[name] != nil {
+			return nil, fmt.Errorf("tools/list names %q twice", name)
+		}
+		seen[name] = raw
+	}
+	return s.cfg.Store.Pin(s.cfg.Name, seen)
+}
+
+// array is a JSON array of the values.
+func array(values [][]byte) []byte {
+	return append(append([]byte("["), bytes.Join(values, []byte(","))...), ']')
+}

@@ -1,0 +1,335 @@
+// Package lifecycle holds one entry of mcp.json alive: it wakes the server when it
+// is used, puts it to sleep, backs off when it fails, and decides about every
+// call before it leaves.
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/hub/mux"
+	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+)
+
+// The figures of a server's life.
+var (
+	discoverBudget = 10 * time.Second  // until a server that answers server/discover has done so
+	wakeBudget     = 120 * time.Second // until a woken server has answered
+	firstWait      = time.Second       // after the first failure, doubled each time
+)
+
+const (
+	longestWait = 5 * time.Minute
+	maxCrashes  = 5               // unasked ends in a row, then parked
+	healthy     = time.Minute     // a life this long makes earlier failures forgotten
+	shortWait   = 3 * time.Second // a back-off that a request sits out
+)
+
+// Config is what a server is made of.
+type Config struct {
+	Name, Type, Hash string
+	Dial             upstream.Dial
+	// Shared: one connection serves all clients (docker).
+	Shared      bool
+	Most        int  // processes or connections at once; the longest idle one gives way
+	Hidden      bool // not in the aggregate
+	KeepAlive   bool
+	Idle        time.Duration // until it sleeps; 0: never
+	CallTimeout time.Duration
+	Store       *pins.Store
+	Log         *slog.Logger
+	Warnings    []string
+	// Release, if not nil, gives back what Dial needed.
+	Release func()
+}
+
+// StateError says that a server cannot serve now, and why.
+type StateError struct {
+	Server, State, Reason string
+	RetryAfter            time.Duration // 0: waiting alone does not help
+}
+
+// Error implements error.
+func (e *StateError) Error() string {
+	return fmt.Sprintf("server %s is %s: %s", e.Server, e.State, e.Reason)
+}
+
+// Server is one entry, asleep or awake.
+type Server struct {
+	cfg Config
+	ctx context.Context // ends when the entry goes
+	off context.CancelCauseFunc
+
+	one sync.Mutex // held while the common channel opens
+
+	mu       sync.Mutex
+	channels map[*channel]bool
+	common   map[bool]*channel // the shared ones: true for the stateless era
+	snap     pins.Snapshot
+	starting int
+	failures int // in a row, for the back-off
+	crashes  int // of these the unasked ends
+	until    time.Time
+	reason   string
+}
+
+// errRemoved ends what still runs of an entry that was edited or removed.
+var errRemoved = errors.New("its entry in mcp.json was changed or removed")
+
+// New makes a sleeping server. With KeepAlive it wakes at once.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, channels: map[*channel]bool{}, common: map[bool]*channel{}, snap: cfg.Store.Load(cfg.Name, cfg.Hash)}
+	s.ctx, s.off = context.WithCancelCause(context.Background())
+	go s.tend()
+	return s
+}
+
+// Close ends everything that runs for this entry.
+func (s *Server) Close() {
+	s.off(errRemoved)
+	s.Sleep()
+	if s.cfg.Release != nil {
+		s.cfg.Release()
+	}
+}
+
+// Sleep ends the server's processes; the next use wakes it.
+func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }) }
+
+// stop ends channels because the hub wants to, side by side: each may need its
+// grace.
+func (s *Server) stop(which func(*channel) bool) {
+	s.mu.Lock()
+	var wait sync.WaitGroup
+	for ch := range s.channels {
+		if which(ch) {
+			ch.asked = true
+			wait.Go(ch.Close)
+		}
+	}
+	s.mu.Unlock()
+	wait.Wait()
+}
+
+// Wake forgets earlier failures and starts the server.
+func (s *Server) Wake(ctx context.Context) error {
+	s.mu.Lock()
+	s.failures, s.crashes, s.until, s.reason = 0, 0, time.Time{}, ""
+	s.mu.Unlock()
+	_, err := s.shared(ctx, ownHello)
+	return err
+}
+
+// state is the server's condition in one word. Needs mu.
+func (s *Server) state() string {
+	switch {
+	case s.crashes >= maxCrashes:
+		return "parked"
+	case len(s.channels) > 0:
+		return "running"
+	case s.starting > 0:
+		return "starting"
+	case time.Until(s.until) > 0:
+		return "backing off"
+	}
+	return "asleep"
+}
+
+// gate lets a start through, or says why not. A short back-off is sat out.
+func (s *Server) gate(ctx context.Context) error {
+	s.mu.Lock()
+	wait, reason, parked := time.Until(s.until), s.reason, s.crashes >= maxCrashes
+	s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
+	case parked:
+		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}
+	case wait > shortWait:
+		return &StateError{s.cfg.Name, "backing off", reason, wait}
+	case wait > 0:
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.room()
+}
+
+// room makes place for one more channel, at the cost of the longest idle one.
+func (s *Server) room() error {
+	s.mu.Lock()
+	var oldest *channel
+	var idle time.Duration
+	staying := 0
+	for ch := range s.channels {
+		if ch.asked { // it makes room for somebody else
+			continue
+		}
+		staying++
+		if d := ch.Idle(); d > idle {
+			oldest, idle = ch, d
+		}
+	}
+	switch {
+	case staying+s.starting < s.cfg.Most:
+		oldest = nil
+	case oldest == nil:
+		s.mu.Unlock()
+		return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
+	default:
+		oldest.asked = true
+	}
+	s.starting++
+	s.mu.Unlock()
+	if oldest != nil {
+		oldest.Close()
+	}
+	return nil
+}
+
+// crashed counts a process that ended unasked, or that never answered.
+func (s *Server) crashed(reason error) {
+	s.mu.Lock()
+	s.crashes++
+	s.mu.Unlock()
+	s.failed(reason)
+}
+
+// failed starts the next back-off.
+func (s *Server) failed(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures++
+	wait := longestWait
+	if s.failures < 10 {
+		wait = min(longestWait, firstWait<<(s.failures-1))
+	}
+	// Jitter keeps servers that fail together from starting together.
+	wait = time.Duration(float64(wait) * (0.75 + rand.Float64()/4))
+	s.reason, s.until = reason.Error(), time.Now().Add(wait)
+	s.cfg.Log.Warn("down", "reason", s.reason, "failures", s.failures, "state", s.state(), "wait", wait.Round(time.Millisecond).String())
+}
+
+// tend puts idle channels to sleep and keeps a keepAlive server up.
+func (s *Server) tend() {
+	tick := time.NewTicker(max(10*time.Millisecond, min(15*time.Second, s.cfg.Idle/4)))
+	if s.cfg.Idle == 0 {
+		tick.Reset(15 * time.Second)
+	}
+	defer tick.Stop()
+	for s.ctx.Err() == nil {
+		if s.cfg.KeepAlive {
+			s.shared(s.ctx, ownHello)
+		} else if s.cfg.Idle > 0 {
+			s.stop(func(ch *channel) bool { return ch.Idle() > s.cfg.Idle })
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// Status is what GET <base>/status says about a server.
+type Status struct {
+	Type        string   `json:"type"`
+	State       string   `json:"state"`
+	Reason      string   `json:"reason,omitempty"`
+	Connections int      `json:"connections"`
+	Withheld    []string `json:"withheld,omitempty"` // tools whose definition changed
+	Warnings    []string `json:"warnings,omitempty"`
+}
+
+// Status describes the server.
+func (s *Server) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Type: s.cfg.Type, State: s.state(), Reason: s.reason, Connections: len(s.channels),
+		Withheld: s.cfg.Store.Pending(s.cfg.Name), Warnings: s.cfg.Warnings}
+}
+
+// Name is the entry's name.
+func (s *Server) Name() string { return s.cfg.Name }
+
+// Gone reports a server whose entry was edited or removed.
+func (s *Server) Gone() bool { return s.ctx.Err() != nil }
+
+// Tools are the definitions of the tools that id may call. A server that never
+// said is woken.
+func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, error) {
+	if s.snapshot().Tools == nil {
+		ch, err := s.shared(ctx, ownHello)
+		if err == nil {
+			err = ch.verify(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	tools := s.snapshot().Tools
+	if tools == nil {
+		return nil, nil
+	}
+	m := mustParse(s.filter(Request{Identity: id}, mustParse(jsonrpc.Answer([]byte("0"), tools))))
+	var all [][]byte
+	for _, at := range m.Elements(m.Find(m.Result(), "tools")) {
+		all = append(all, m.Bytes(at))
+	}
+	return all, nil
+}
+
+// Hidden reports an entry that stays out of the aggregate.
+func (s *Server) Hidden() bool { return s.cfg.Hidden }
+
+// snapshot is what the server said about itself.
+func (s *Server) snapshot() pins.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := s.snap
+	snap.Init = maps.Clone(snap.Init)
+	return snap
+}
+
+// remember keeps one of the snapshot's answers, if it is news.
+func (s *Server) remember(at func(*pins.Snapshot) *json.RawMessage, said []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to := at(&s.snap); !bytes.Equal(*to, said) {
+		*to = said
+		s.save()
+	}
+}
+
+// save writes the snapshot. Needs mu.
+func (s *Server) save() {
+	if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
+		s.cfg.Log.Error("the snapshot could not be kept", "error", err)
+	}
+}
+
+// ownHello is the handshake of the hub itself, for its own calls.
+var ownHello = mustParse(jsonrpc.Request(`"sallyport"`, "initialize",
+	json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"sallyport-hub","version":"1"}}`)))
+
+func mustParse(raw []byte) *jsonrpc.Message {
+	m, err := jsonrpc.Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+var _ mux.Client = (*Session)(nil)

@@ -1,0 +1,246 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/hub/mux"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+)
+
+// Request is one message of a client.
+type Request struct {
+	Message  *jsonrpc.Message
+	Identity identity.Identity // who sent this very message
+	Sink     mux.Sink          // for the answer; unused where none is wanted
+	Header   http.Header       // the MCP headers of the stateless era
+}
+
+// Cancel tells the server that the client no longer waits for an answer.
+type Cancel func()
+
+// Push hands a client what belongs to none of its calls; near is the newest
+// running call, or nil. It must not block.
+type Push func(m *jsonrpc.Message, near mux.Sink)
+
+// Session is one client's session in the eras that have them. It outlives the
+// process behind it: a server that was asleep is greeted again with the
+// client's own words.
+type Session struct {
+	server *Server
+	push   Push
+
+	mu    sync.Mutex // one message at a time, in the order of their coming
+	hello *jsonrpc.Message
+	ready *jsonrpc.Message // the client's notifications/initialized
+	ch    *channel
+	told  []byte // the snapshot's tools that the client was told
+}
+
+// Session starts a session. Nothing is woken by it.
+func (s *Server) Session(push Push) *Session { return &Session{server: s, push: push} }
+
+// OwnSession is a session of the hub itself, which answers no questions.
+func (s *Server) OwnSession() *Session {
+	return &Session{server: s, push: func(*jsonrpc.Message, mux.Sink) {}, hello: ownHello, ready: initialized}
+}
+
+// Push implements mux.Client.
+func (c *Session) Push(m *jsonrpc.Message, near mux.Sink) { c.push(m, near) }
+
+// Supports implements mux.Client. A process of its own may ask its client
+// anything; a shared one only what this client, too, declared.
+func (c *Session) Supports(method string) bool {
+	if c.hello == ownHello {
+		return false
+	}
+	need := map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
+	return !c.server.cfg.Shared || need != "" && c.hello.Param("capabilities", need).Present()
+}
+
+// Handle takes one message. An error is a *StateError or the end of ctx, and
+// then nothing was or will be delivered. It returns when the message is on its
+// way, which may take as long as the server takes to wake.
+func (c *Session) Handle(ctx context.Context, req Request) (Cancel, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := req.Message
+	switch {
+	case m.IsResponse():
+		if c.live() {
+			c.ch.Answer(c, m)
+		}
+	case !m.IsRequest():
+		c.notify(m)
+	case m.Method == "initialize" && c.hello == nil:
+		return nil, c.initialize(ctx, req)
+	case m.Method == "initialize", c.hello == nil:
+		req.Sink.Deliver(jsonrpc.Fault(m.ID(), jsonrpc.InvalidRequest, "initialize comes first, and once"), true)
+	default:
+		return c.call(ctx, req)
+	}
+	return nil, nil
+}
+
+func (c *Session) live() bool { return c.ch != nil && c.ch.Err() == nil }
+
+func (c *Session) notify(m *jsonrpc.Message) {
+	if m.Method == "notifications/initialized" {
+		again := c.ready != nil
+		if c.ready = m; again || c.server.cfg.Shared {
+			return
+		}
+	}
+	if c.live() {
+		c.ch.Forward(c, m)
+	}
+}
+
+// initialize answers from the snapshot, so that a client that only looks wakes
+// nobody, or else from the server.
+func (c *Session) initialize(ctx context.Context, req Request) error {
+	m := req.Message
+	version := m.Text(m.Param("protocolVersion"))
+	c.hello, c.ready = m, nil
+	if result := c.server.initResult(version); result != nil && !c.live() {
+		req.Sink.Deliver(jsonrpc.Answer(m.ID(), result), true)
+		return nil
+	}
+	if err := c.wake(ctx); err != nil {
+		c.hello = nil
+		return err
+	}
+	reply := c.ch.reply
+	if !reply.IsError() {
+		result := c.server.forVersion(reply.Bytes(reply.Result()), version)
+		req.Sink.Deliver(jsonrpc.Answer(m.ID(), result), true)
+		return nil
+	}
+	req.Sink.Deliver(jsonrpc.Splice(reply.Raw, jsonrpc.Edit{At: reply.IDSpan(), New: m.ID()}), true)
+	if c.hello = nil; !c.server.cfg.Shared {
+		c.server.end(c.ch)
+	}
+	return nil
+}
+
+// wake makes sure that there is a live channel.
+func (c *Session) wake(ctx context.Context) (err error) {
+	if c.live() {
+		return nil
+	}
+	if c.server.cfg.Shared {
+		c.ch, err = c.server.shared(ctx, c.hello)
+	} else {
+		c.ch, err = c.server.open(ctx, c.hello)
+	}
+	if err != nil {
+		c.ch = nil
+		return err
+	}
+	if !c.ch.reply.IsError() {
+		c.server.learn(c.hello, c.ch.reply)
+		if c.ready != nil && !c.server.cfg.Shared {
+			c.ch.Forward(c, c.ready)
+		}
+	}
+	return nil
+}
+
+// call takes a request other than initialize.
+func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
+	if !c.live() && c.fromSnapshot(req) {
+		return nil, nil
+	}
+	if fault := c.server.refuse(req); fault != nil {
+		req.Sink.Deliver(fault, true)
+		return nil, nil
+	}
+	for {
+		if err := c.wake(ctx); err != nil {
+			return nil, err
+		}
+		cancel, err := c.pass(ctx, c.ch, req)
+		if c.live() || err == nil {
+			return cancel, err
+		}
+		// It ended just now, perhaps to make room: nothing was sent yet.
+	}
+}
+
+// pass sends a request to an awake server. Its error says that nothing was
+// sent.
+func (c *Session) pass(ctx context.Context, ch *channel, req Request) (Cancel, error) {
+	if ch.reply.IsError() && !c.server.cfg.Shared {
+		req.Sink.Deliver(jsonrpc.Splice(ch.reply.Raw, jsonrpc.Edit{At: ch.reply.IDSpan(), New: req.Message.ID()}), true)
+		return nil, nil
+	}
+	if err := c.server.vet(ctx, ch, req); err != nil && ch.Err() == nil {
+		req.Sink.Deliver(jsonrpc.Fault(req.Message.ID(), jsonrpc.InvalidParams, "%v", err), true)
+		return nil, nil
+	}
+	c.compare()
+	call := c.server.newCall(req)
+	call.Client = c
+	if err := ch.Start(call); err != nil {
+		return nil, err
+	}
+	return func() { ch.Cancel(call, "client gone") }, nil
+}
+
+// fromSnapshot answers what a sleeping server need not be woken for.
+func (c *Session) fromSnapshot(req Request) bool {
+	m := req.Message
+	switch tools := c.server.snapshot().Tools; {
+	case m.Method == "ping":
+		req.Sink.Deliver(jsonrpc.Answer(m.ID(), json.RawMessage("{}")), true)
+	case m.Method == "tools/list" && tools != nil && !m.Param("cursor").Present():
+		c.told = tools
+		req.Sink.Deliver(c.server.filter(req, mustParse(jsonrpc.Answer(m.ID(), tools))), true)
+	default:
+		return false
+	}
+	return true
+}
+
+// compare tells a client whose list came from a snapshot that the awake server
+// has another one.
+func (c *Session) compare() {
+	if c.told != nil && !bytes.Equal(c.told, c.server.snapshot().Tools) {
+		c.push(mustParse(jsonrpc.Notification("notifications/tools/list_changed", json.RawMessage("{}"))), nil)
+	}
+	c.told = nil
+}
+
+// Gone reports a session whose server's entry was edited or removed.
+func (c *Session) Gone() bool { return c.server.Gone() }
+
+// Close ends the session and what runs for it.
+func (c *Session) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ch == nil:
+	case c.server.cfg.Shared:
+		c.ch.Detach(c)
+	default:
+		c.server.end(c.ch)
+	}
+	c.ch = nil
+}
+
+// learn keeps the answer to a handshake.
+func (s *Server) learn(hello, reply *jsonrpc.Message) {
+	version := hello.Text(hello.Param("protocolVersion"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := reply.Bytes(reply.Result())
+	if !bytes.Equal(s.snap.Init[version], said) && slices.Contains(versions, version) {
+		s.snap.Init[version] = said
+		s.save()
+	}
+}

@@ -1,0 +1,120 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/hub/lifecycle"
+	"github.com/sallyport-dev/sallyport/hub/transport"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/session"
+)
+
+// Handler serves /healthz without a token, and below the base path, with one,
+// the servers, the aggregate and the status. A request meets the refusals in
+// the order written here.
+func (h *Hub) Handler() http.Handler {
+	next := http.Handler(http.HandlerFunc(h.route))
+	next = httpd.Bodies(next)
+	next = identity.Edge(h.set.RequireEdge, next)
+	next = httpd.Guard(h.set.Hosts, h.set.Origins, next)
+	next = httpd.Bearer(h.set.Token, next)
+	next = h.below(next)
+	return httpd.Streams(h.log, next)
+}
+
+// below answers the health check, and 404 to what the hub does not serve.
+// Requests end when the hub does.
+func (h *Hub) below(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/healthz":
+			_, _ = w.Write([]byte("ok\n"))
+		case !strings.HasPrefix(r.URL.Path, h.set.BasePath+"/"), strings.Contains(r.URL.Path, "/.well-known/"):
+			http.NotFound(w, r)
+		default:
+			ctx, cancel := context.WithCancelCause(r.Context())
+			defer cancel(nil)
+			defer context.AfterFunc(h.ended, func() { cancel(session.ErrUnknown) })()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		}
+	})
+}
+
+func (h *Hub) route(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	parts := strings.Split(strings.TrimPrefix(path, h.set.BasePath+"/"), "/")
+	switch {
+	case len(parts) == 1 && parts[0] == "status":
+		h.status(w, r)
+	case len(parts) == 3 && parts[0] == "servers" && (parts[2] == "mcp" || parts[2] == "sse"):
+		h.serve(w, r, path, parts[1], parts[2])
+	case len(parts) == 2 && parts[0] == "hub" && parts[1] == "mcp":
+		identity, _ := identity.From(r.Context())
+		if len(h.Visible(identity)) == 0 && !slices.Contains(identity.Tools, "*") {
+			http.Error(w, "forbidden: "+identity.Principal+" has no grant for any server", http.StatusForbidden)
+			return
+		}
+		h.front.ServeMCP(w, r, path, h.all)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// serve passes a request to the server that its path names. Of one that its
+// sender has no part in, nothing is said and nothing is woken.
+func (h *Hub) serve(w http.ResponseWriter, r *http.Request, path, name, kind string) {
+	identity, _ := identity.From(r.Context())
+	if !lifecycle.Reachable(identity, name) {
+		http.Error(w, "forbidden: "+identity.Principal+" has no grant for anything of "+name, http.StatusForbidden)
+		return
+	}
+	h.mu.Lock()
+	s, broken := h.servers[name], h.broken[name]
+	h.mu.Unlock()
+	switch {
+	case broken != nil:
+		transport.Refuse(w, &lifecycle.StateError{Server: name, State: "disabled", Reason: broken.Error()})
+	case s == nil:
+		http.Error(w, "there is no server "+name+" in mcp.json", http.StatusNotFound)
+	case kind == "sse":
+		h.front.ServeSSE(w, r, path, target{s})
+	default:
+		h.front.ServeMCP(w, r, path, target{s})
+	}
+}
+
+type target struct{ *lifecycle.Server }
+
+// Open implements transport.Target.
+func (t target) Open(push lifecycle.Push) transport.Session { return t.Session(push) }
+
+// status answers GET <base>/status: each server that the caller has a part in.
+func (h *Hub) status(w http.ResponseWriter, r *http.Request) {
+	identity, _ := identity.From(r.Context())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := struct {
+		Servers map[string]lifecycle.Status `json:"servers"`
+		Config  string                      `json:"config"`
+	}{map[string]lifecycle.Status{}, "in force"}
+	if h.fault != nil {
+		out.Config = "the last good one is in force: " + h.fault.Error()
+	}
+	for name, s := range h.servers {
+		if lifecycle.Reachable(identity, name) {
+			out.Servers[name] = s.Status()
+		}
+	}
+	for name, err := range h.broken {
+		if lifecycle.Reachable(identity, name) {
+			out.Servers[name] = lifecycle.Status{State: "disabled", Reason: err.Error()}
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}

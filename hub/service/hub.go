@@ -1,0 +1,119 @@
+// Package service serves other people's MCP servers, each in a box that mcp.json
+// describes. A message meets its parts in this order: handler.go (who may come
+// in, and where to), front/ (the transports), server/ (may it pass, is the
+// server awake), link/ (whose answer is it), and then hub/upstream, which
+// moves bytes to the server. internal/jsonrpc reads messages, hub/pins
+// remembers, aggregate/ is the one path for all.
+package service
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/sallyport-dev/sallyport/hub/aggregate"
+	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/hub/transport"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/process"
+	"github.com/sallyport-dev/sallyport/internal/session"
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// Hub serves the servers of one mcp.json.
+type Hub struct {
+	set   Settings
+	log   *slog.Logger
+	store *pins.Store
+	front *transport.Front
+	all   *aggregate.Aggregate
+	registry
+	sessions *session.Table
+	ended    context.Context
+	end      context.CancelFunc
+}
+
+// Main is "sallyport-hub": it serves until ctx ends, or accepts tool
+// definitions. It returns 0 after an orderly end, 1 when serving failed, 2 for
+// wrong settings and 3 when the jail cannot be built.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	set, err := Parse(args, os.LookupEnv)
+	if errors.Is(err, flag.ErrHelp) {
+		new(Settings).Table().Usage(stdout)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "sallyport-hub:", err)
+		return 2
+	}
+	process.TuneMemory()
+	if err = listen(ctx, set, process.NewLogger(stderr)); err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "sallyport-hub:", err)
+	if errors.Is(err, ErrJail) {
+		return 3
+	}
+	return 1
+}
+
+// ErrJail marks a start that failed because stdio servers could not be held.
+var ErrJail = errors.New("stdio servers cannot be held")
+
+func listen(ctx context.Context, set Settings, log *slog.Logger) error {
+	h, err := Open(set, log)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := net.Listen("tcp", set.Addr)
+	if err != nil {
+		return fmt.Errorf("MCP_ADDR: %w", err)
+	}
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "servers", set.ServersFile, "version", process.Version)
+	return httpd.Serve(ctx, l, h.Handler(), log, h.Close)
+}
+
+// Open builds the hub: as root it first gives up root for the owner of the
+// state directory, then it reads mcp.json and watches it.
+func Open(set Settings, log *slog.Logger) (*Hub, error) {
+	if err := os.MkdirAll(set.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("MCP_STATE_DIR: %w", err)
+	}
+	space, err := jail.Prepare(set.StateDir)
+	if err == nil {
+		err = space.DropRoot()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	for _, notice := range space.Notices {
+		log.Warn(notice)
+	}
+	set.StateDir = space.Path
+	return New(set, log)
+}
+
+// New builds the hub with the rights it has, reads mcp.json and watches it.
+func New(set Settings, log *slog.Logger) (*Hub, error) {
+	h := &Hub{set: set, log: log, sessions: session.NewTable(set.MaxSessions)}
+	var err error
+	if h.store, err = pins.Open(set.StateDir); err != nil {
+		return nil, err
+	}
+	h.front, h.all = transport.New(h.sessions, log), aggregate.New(h)
+	h.ended, h.end = context.WithCancel(context.Background())
+	return h, h.start()
+}
+
+// Close ends every session and server.
+func (h *Hub) Close() {
+	h.registry.close() // first, so that every request that runs is answered
+	h.sessions.EndAll()
+	h.end()
+}

@@ -1,0 +1,230 @@
+package service
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/hub/lifecycle"
+	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/mcpjson"
+	"github.com/sallyport-dev/sallyport/internal/session"
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// pollEvery is how often mcp.json is compared with what is in force. Reading it
+// also sees what no watch on the file sees: an edit by rename, a new mount.
+const pollEvery = time.Second
+
+// stdioTasks is the budget of processes and threads of all stdio servers
+// together, outside a container: some sixty of Node's.
+const stdioTasks = 1024
+
+// What one server may have at once. Many clients never end their sessions, so
+// processes, which cost most, are given to whoever comes.
+const (
+	maxProcesses   = 16
+	maxConnections = 256
+)
+
+// registry are the servers in force.
+type registry struct {
+	mu      sync.Mutex
+	servers map[string]*lifecycle.Server
+	hashes  map[string]string
+	broken  map[string]error
+	fault   error    // why the newest mcp.json is not in force
+	read    [32]byte // hash of the file that was last looked at
+}
+
+// start reads mcp.json for the first time and keeps watching it.
+func (h *Hub) start() error {
+	h.servers, h.hashes, h.broken = map[string]*lifecycle.Server{}, map[string]string{}, map[string]error{}
+	h.reload()
+	if h.fault != nil {
+		return fmt.Errorf("MCP_SERVERS_FILE: %w", h.fault)
+	}
+	go func() {
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-h.ended.Done():
+				return
+			case <-tick.C:
+				h.reload()
+				h.sessions.EndIdle(session.Idle)
+			}
+		}
+	}()
+	return nil
+}
+
+// reload puts an edited mcp.json into force. One that cannot be read leaves
+// everything as it is.
+func (h *Hub) reload() {
+	data, err := os.ReadFile(h.set.ServersFile)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sum := sha256.Sum256(data)
+	if err == nil && h.fault == nil && sum == h.read {
+		return
+	}
+	var config *mcpjson.Config
+	if err == nil {
+		h.read = sum
+		config, err = mcpjson.Parse(data)
+	}
+	if err != nil {
+		if h.fault == nil || h.fault.Error() != err.Error() {
+			h.log.Error("mcp.json is not usable, the last good one stays in force", "error", err)
+		}
+		h.fault = err
+		return
+	}
+	h.fault = nil
+	h.apply(config)
+}
+
+// apply starts, replaces and removes what differs. Needs mu.
+func (h *Hub) apply(config *mcpjson.Config) {
+	h.broken = maps.Clone(config.Broken)
+	for name, s := range h.servers {
+		if e := config.Servers[name]; e == nil || e.Hash != h.hashes[name] {
+			delete(h.servers, name)
+			h.log.Info("removed or edited", "server", name)
+			go func() {
+				s.Close()
+				h.front.Sweep()
+			}()
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {
+		if h.servers[name] != nil {
+			continue
+		}
+		s, err := h.build(config.Servers[name])
+		if err != nil {
+			h.broken[name] = err
+			continue
+		}
+		h.servers[name], h.hashes[name] = s, config.Servers[name].Hash
+	}
+	for name, err := range h.broken {
+		h.log.Error("disabled", "server", name, "error", err)
+	}
+	h.log.Info("mcp.json in force", "servers", len(h.servers), "disabled", len(h.broken))
+}
+
+// build makes a sleeping server of an entry.
+func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
+	e, err := entry.Expand(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	c := lifecycle.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
+		Idle: time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
+		Store: h.store, Log: h.log.With("server", e.Name)}
+	if e.IdleMinutes > 0 {
+		c.Idle = time.Duration(e.IdleMinutes * float64(time.Minute))
+	}
+	if e.TimeoutMS > 0 {
+		c.CallTimeout = time.Duration(e.TimeoutMS) * time.Millisecond
+	}
+	remote := upstream.Remote{URL: e.URL, Header: e.Headers}
+	switch e.Type {
+	case mcpjson.Stdio:
+		c.Most = maxProcesses
+		c.Dial, c.Release, err = h.child(e)
+	case mcpjson.Unix:
+		c.Dial = upstream.Unix(e.Socket)
+	case mcpjson.TCP:
+		c.Dial = upstream.TCP(e.Host, e.Port)
+	case mcpjson.HTTP:
+		c.Dial = upstream.HTTP(remote)
+	case mcpjson.SSE:
+		c.Dial = upstream.SSE(remote)
+	case mcpjson.Docker:
+		c.Shared = true
+		c.Dial = upstream.Docker(upstream.Container{Socket: h.set.ProxySocket, Server: e.Name, Hash: e.Hash, Env: e.Env, Log: h.stderr(e.Name)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Warnings = e.Warnings; len(c.Warnings) > 0 {
+		c.Log.Warn("entry", "warnings", c.Warnings)
+	}
+	return lifecycle.New(c), nil
+}
+
+// child prepares a stdio entry: a private directory, and a jail around it.
+func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
+	dir, err := h.store.Private(e.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	program, err := find(e.Command)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Not InContainer: that would grant /tmp, which all servers share.
+	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: stdioTasks})
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	e.Warnings = append(e.Warnings, j.Notices()...)
+	env := []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
+	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
+		env = append(env, key+"="+e.Env[key])
+	}
+	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir, Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
+}
+
+// find looks a command up where the hub's PATH says.
+func find(command string) (string, error) {
+	if filepath.IsAbs(command) {
+		return command, nil
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		file := filepath.Join(dir, command)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("command: there is no program %q in PATH", command)
+}
+
+// Visible implements aggregate.Catalog.
+func (h *Hub) Visible(id identity.Identity) []*lifecycle.Server {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*lifecycle.Server
+	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
+		if s := h.servers[name]; lifecycle.Reachable(id, name) && !s.Hidden() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// stderr logs what a server writes there.
+func (h *Hub) stderr(name string) func(string) {
+	return func(line string) { h.log.Info("[" + name + "] " + line) }
+}
+
+func (r *registry) close() {
+	r.mu.Lock()
+	all := slices.Collect(maps.Values(r.servers))
+	r.mu.Unlock()
+	var wait sync.WaitGroup
+	for _, s := range all {
+		wait.Go(s.Close)
+	}
+	wait.Wait()
+}

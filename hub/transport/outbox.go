@@ -1,0 +1,211 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/session"
+)
+
+// What may wait for one client. A stream that is full ends: dropping single
+// messages would leave the client with a conversation that has holes. While
+// nobody reads, which is allowed, the newest messages are kept.
+const (
+	maxWaiting      = 1000
+	maxWaitingBytes = 20 << 20
+	maxBacklog      = 100
+	maxBacklogBytes = 1 << 20
+)
+
+// outbox is the queue of one stream towards a client.
+type outbox struct {
+	mu     sync.Mutex
+	list   [][]byte
+	bytes  int
+	final  bool // the last message is in, or was taken out
+	full   bool
+	failed error // why the request could not be served at all
+	ready  chan struct{}
+	reader chan struct{} // of who reads now; closed when another takes over
+}
+
+// newOutbox makes a queue that somebody is about to read, or perhaps later.
+func newOutbox(soon bool) *outbox {
+	b := &outbox{ready: make(chan struct{}, 1)}
+	if soon {
+		b.take()
+	}
+	return b
+}
+
+// Deliver implements link.Sink.
+func (b *outbox) Deliver(raw []byte, final bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.final || b.full {
+		return
+	}
+	if raw != nil {
+		b.bytes += len(raw)
+		b.list = append(b.list, raw)
+	}
+	b.final = final
+	for b.reader == nil && (len(b.list) > maxBacklog || b.bytes > maxBacklogBytes) {
+		b.bytes -= len(b.list[0])
+		b.list = b.list[1:]
+	}
+	if len(b.list) > maxWaiting || b.bytes > maxWaitingBytes {
+		b.full, b.list, b.bytes = true, nil, 0
+	}
+	b.signal()
+}
+
+func (b *outbox) signal() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// fail notes why the request that is answered next was never passed on.
+func (b *outbox) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed = err
+}
+
+// next waits for a message. ok is false at the end of the stream, which comes
+// after all that was delivered before it.
+func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
+	for ended := false; ; {
+		b.mu.Lock()
+		if b.full {
+			b.mu.Unlock()
+			return nil, true, false
+		}
+		if len(b.list) > 0 {
+			raw = b.list[0]
+			b.list, b.bytes = b.list[1:], b.bytes-len(raw)
+			last = b.final && len(b.list) == 0
+			b.mu.Unlock()
+			return raw, last, true
+		}
+		ended = ended || b.final
+		b.mu.Unlock()
+		if ended {
+			return nil, true, false
+		}
+		select {
+		case <-b.ready:
+		case <-done:
+			ended = true
+		case <-other:
+			ended = true
+		}
+	}
+}
+
+// serve answers one request: as an event stream, unless the client takes only
+// JSON or the answer needs a status of its own. It reports whether the target
+// could not serve it.
+func (b *outbox) serve(w http.ResponseWriter, r *http.Request, owner context.Context, status func([]byte) int) (failed bool) {
+	events(w)
+	settle := httpd.StreamFrom(r.Context()).Await()
+	raw, last, ok := b.next(r.Context().Done(), owner.Done())
+	started := settle()
+	b.mu.Lock()
+	err, canceled := b.failed, b.final && len(b.list) == 0
+	b.mu.Unlock()
+	switch {
+	case !ok && !started && !canceled && context.Cause(r.Context()) != context.Canceled: // the client is there
+		Refuse(w, session.ErrUnknown)
+		return true
+	case !ok && !started:
+		w.Header().Del("Content-Type")
+		w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
+		return false
+	case ok && last && !started && err != nil:
+		refuse(w, raw, err)
+		return true
+	case ok && last && !started && (status(raw) != http.StatusOK || !acceptsEvents(r)):
+		writeJSON(w, status(raw), raw)
+		return false
+	}
+	for ; ok; raw, last, ok = b.next(r.Context().Done(), owner.Done()) {
+		if emit(w, "message", raw) != nil || last {
+			break
+		}
+	}
+	return err != nil
+}
+
+func acceptsEvents(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
+}
+
+// take makes the caller the reader, in place of an older one. After an overflow
+// it begins anew.
+func (b *outbox) take() (mine chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reader != nil {
+		close(b.reader)
+	}
+	b.reader, b.full = make(chan struct{}), false
+	return b.reader
+}
+
+// drain writes to a stream until the client leaves, the session ends or a newer
+// reader takes over.
+func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
+	mine := b.take()
+	_ = http.NewResponseController(w).Flush() // not before: what comes from now on is the client's
+	ctx, cancel := context.WithCancel(client)
+	defer cancel()
+	defer context.AfterFunc(session, cancel)()
+	for {
+		raw, _, ok := b.next(ctx.Done(), mine)
+		select {
+		case <-mine:
+			if ok {
+				b.putBack(raw)
+			}
+			return
+		default:
+		}
+		if !ok || emit(w, "message", raw) != nil {
+			break
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reader == mine {
+		b.reader = nil
+	}
+}
+
+func (b *outbox) putBack(raw []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list, b.bytes = append([][]byte{raw}, b.list...), b.bytes+len(raw)
+	b.signal()
+}
+
+func events(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache, no-transform")
+}
+
+// emit writes one event in one write, so that no comment comes between.
+func emit(w http.ResponseWriter, name string, data []byte) error {
+	buf := make([]byte, 0, len(data)+32)
+	buf = append(append(append(buf, "event: "+name+"\ndata: "...), data...), "\n\n"...)
+	if _, err := w.Write(buf); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}

@@ -1,0 +1,76 @@
+// Package cli dispatches the commands of our binaries: usage, version and help are
+// the same everywhere.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/process"
+)
+
+// A Command is one verb of a binary. Main runs it with the arguments after the
+// verb until ctx ends and returns the exit code: 0 done, 1 failed, 2 wrong usage
+// or settings, 3 a required control is not available.
+type Command struct {
+	Name, Help string
+	Words      string // what may follow the verb, for completion
+	Main       func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+}
+
+// A Program is one binary.
+type Program struct {
+	Name     string // as it is called
+	Intro    string // what it is for, in one line
+	Start    string // how to begin, the last line of the usage
+	Commands []Command
+	Default  string            // the command that flags alone, or nothing, mean; "" shows the usage
+	Moved    map[string]string // commands of an earlier version, and the line to use instead
+}
+
+// Main runs the program with the process's arguments and exits.
+func (p Program) Main() {
+	os.Exit(p.Run(process.Context(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Run runs one command line and returns the exit code. A command of an earlier
+// version is answered with the line that replaces it and 2.
+func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	name, rest := p.Default, args
+	if len(args) > 0 && (p.Default == "" || !strings.HasPrefix(args[0], "-")) {
+		name, rest = args[0], args[1:]
+	}
+	if slices.Contains([]string{"-h", "-help", "--help"}, name) {
+		name = "help"
+	}
+	for _, c := range p.all() {
+		if c.Name == name {
+			return c.Main(ctx, rest, stdout, stderr)
+		}
+	}
+	if line, ok := p.Moved[name]; ok {
+		fmt.Fprintf(stderr, "%s: %q has moved: use %s\n", p.Name, name, line)
+		return 2
+	}
+	return p.unknown(name, stderr)
+}
+
+func (p Program) unknown(name string, stderr io.Writer) int {
+	if name != "" {
+		fmt.Fprintf(stderr, "%s: there is no command %q\n\n", p.Name, name)
+	}
+	p.usage(stderr)
+	return 2
+}
+
+func (p Program) usage(out io.Writer) {
+	fmt.Fprintf(out, "usage: %s COMMAND [flags]\n\n%s\n\n", p.Name, p.Intro)
+	for _, c := range p.all() {
+		fmt.Fprintf(out, "  %-11s %s\n", c.Name, c.Help)
+	}
+	fmt.Fprintf(out, "\nEach command has -h. %s\n", p.Start)
+}

@@ -1,0 +1,39 @@
+package httpd
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+)
+
+// Bearer lets through what carries "Authorization: Bearer <token>" exactly
+// once; all else is 401 with a bare WWW-Authenticate: Bearer, which tells
+// clients that no OAuth is on offer. Hashes are compared, so that neither the
+// time nor the length of the comparison says anything about the token.
+func Bearer(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(bearerToken(r.Header)))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "unauthorized: send this backend's token as Authorization: Bearer", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bearerToken is the token of the one Authorization header, else "". The
+// scheme's case does not matter (RFC 9110, section 11.1).
+func bearerToken(h http.Header) string {
+	values := h.Values("Authorization")
+	if len(values) != 1 {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}

@@ -1,0 +1,127 @@
+package jail
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
+)
+
+const (
+	budgetAge = 10 * time.Second
+	// pidsReserve is what the container's limit keeps for this server's threads.
+	pidsReserve = 48
+	// bareBudget is for all running commands together, where there is no limit.
+	bareBudget = 128
+	minBudget  = 32
+)
+
+// theBudget is RLIMIT_NPROC for commands. The kernel counts it per account on
+// the whole host, so what the account holds elsewhere comes on top: else a busy
+// account could not run a command, and a fork bomb could starve this server.
+var theBudget budget
+
+type budget struct {
+	mu      sync.Mutex
+	taken   time.Time
+	outside int
+}
+
+// limit is the number for a command that starts now.
+func (b *budget) limit(j *Jail) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	limit, contained := procfs.PidsLimit()
+	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
+		_, n, err := procfs.Tasks()
+		if contained {
+			n, err = j.outsideByTrial()
+		}
+		if err != nil {
+			return 0, fmt.Errorf("counting the account's processes: %w", err)
+		}
+		b.outside, b.taken = n, time.Now()
+	}
+	n := b.outside + cmp.Or(j.cfg.Tasks, bareBudget)
+	if limit > 0 {
+		n = b.outside + max(limit-pidsReserve, minBudget)
+	}
+	var own unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
+	return int(min(uint64(n), own.Max)), err
+}
+
+// outsideByTrial finds the kernel's own count, which in a container also has
+// what /proc does not show: the account's tasks in other containers. Our own
+// are counted before and after, and the higher number believed, since too
+// small a budget only fails a command.
+func (j *Jail) outsideByTrial() (int, error) {
+	before, _, err := procfs.Tasks()
+	if err != nil {
+		return 0, err
+	}
+	out, err := j.throwaway("trial", nil)
+	if err != nil {
+		return 0, err
+	}
+	var total, trial int
+	if _, err := fmt.Sscan(out, &total, &trial); err != nil {
+		return 0, fmt.Errorf("trial: %q", out)
+	}
+	after, _, err := procfs.Tasks()
+	return max(total-trial-max(before, after), 0), err
+}
+
+// trial looks for the lowest limit under which this process can fork, and
+// prints the account's count and its own part of it.
+func trial() error {
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
+		return err
+	}
+	if err := forkOnce(); err != nil { // a container that is full would look like an account with millions
+		return fmt.Errorf("no process can be started: %w", err)
+	}
+	low, high := uint64(0), min(own.Max, 1<<22)
+	for low+1 < high { // fork fails at low, works at high
+		mid := (low + high) / 2
+		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: mid, Max: own.Max}); err != nil {
+			return err
+		}
+		switch err := forkOnce(); err {
+		case nil:
+			high = mid
+		case unix.EAGAIN:
+			low = mid
+		default:
+			return err
+		}
+	}
+	raw, err := os.ReadFile("/proc/self/status")
+	fmt.Println(high-1, procfs.Field(raw, "Threads:"))
+	return err
+}
+
+// forkOnce makes a child that ends at once. It runs no Go code but one call,
+// so it needs none of the runtime's threads, which it does not have.
+//
+//go:norace
+func forkOnce() error {
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	if pid == 0 {
+		for {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+	}
+	_, err := unix.Wait4(int(pid), nil, 0, nil)
+	return err
+}

@@ -1,0 +1,166 @@
+package jail_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// escape is a way of leaving a process group. M is a number of seconds that
+// only this run of it sleeps for.
+type escape struct {
+	name, script string
+	leaves       bool // it gets away where only the group is killed
+}
+
+var escapes = []escape{
+	{"a child in the group", "sleep M & sleep M", false},
+	{"a child that holds the output", "sleep M & exit 0", false},
+	{"a child with its output elsewhere", "sleep M >/dev/null 2>&1 & exit 0", false},
+	{"setsid", "setsid sleep M & sleep M", true},
+	// $() ends when the last one that holds it has redirected its output, which is
+	// after it has left the session.
+	{"setsid and exit", "x=$(setsid sh -c 'exec sleep M >/dev/null' &); exit 0", true},
+	{"fork twice", "x=$(setsid sh -c 'sleep M >/dev/null & exit' &); exit 0", true},
+	{"nohup and trap", "trap '' TERM HUP INT QUIT; nohup sleep M & sleep M", false},
+	{"stopped in a session of its own", "setsid sh -c 'kill -STOP $$; sleep M' M & sleep M", true},
+	{"a signal to everybody", "x=$(setsid sh -c 'exec sleep M >/dev/null' &); sh -c 'kill -CONT -1'; exit 0", true},
+}
+
+var nap atomic.Int64
+
+// asleep finds the processes that carry the number of a run.
+func asleep(number string) (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if pid := atoi(e.Name()); pid != 0 && bytes.Contains(line, []byte(number)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func runEscape(t *testing.T, j *jail.Jail, e escape) (jail.Result, []int) {
+	t.Helper()
+	number := fmt.Sprintf("9%d.%d", os.Getpid(), nap.Add(1))
+	timeout := 2500 * time.Millisecond
+	if strings.HasSuffix(e.script, "exit 0") {
+		timeout = long
+	}
+	res, _, _ := run(t, j, jail.Command{Args: sh(strings.ReplaceAll(e.script, "M", number)), Timeout: timeout})
+	return res, asleep(number)
+}
+
+// When Wait returns, everything that a command started is dead and reaped: the
+// test looks once. Where only the group is killed, the same escapes succeed.
+func TestEscapes(t *testing.T) {
+	full, _ := newJail(t, jail.Full)
+	group, _ := newJail(t, jail.Group)
+	for _, e := range escapes {
+		t.Run(e.name, func(t *testing.T) {
+			res, left := runEscape(t, full, e)
+			if len(left) != 0 || res.OutputHeld || res.Unkillable {
+				t.Errorf("full: left %v, %+v", left, res)
+			}
+			if strings.HasSuffix(e.script, "exit 0") != (res.ExitCode == 0) || res.TimedOut == (res.ExitCode == 0) {
+				t.Errorf("full: %+v", res)
+			}
+			_, left = runEscape(t, group, e)
+			if e.leaves && len(left) == 0 {
+				t.Error("group: nothing left")
+			}
+			if !e.leaves { // killed, if not yet reaped
+				waitFor(t, func() bool { return !slices.ContainsFunc(left, func(pid int) bool { return unix.Kill(pid, 0) == nil }) })
+			}
+			for _, pid := range left {
+				unix.Kill(pid, unix.SIGKILL)
+			}
+		})
+	}
+}
+
+// Chains that fork, leave their session and exit, and a bomb: no list of /proc
+// can catch them, the domain does. The server and its other commands live on.
+func TestRunawayForks(t *testing.T) {
+	j, dir := newJail(t, jail.Full)
+	prog := program(t, dir)
+	other, err := j.Start(t.Context(), jail.Command{Args: sh("read x"), Stdin: neverReady(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		act := []string{"hydra", "bomb"}[i%2]
+		p, err := j.Start(t.Context(), jail.Command{Args: []string{prog}, Env: []string{actVariable + "=" + act}, Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := p.Wait(); !res.TimedOut && act == "bomb" || res.Unkillable {
+			t.Errorf("%s: %+v", act, res)
+		}
+		if left := asleep(prog); len(left) != 0 {
+			t.Errorf("%s: left %v", act, left)
+		}
+	}
+	if err := unix.Kill(other.PID(), 0); err != nil {
+		t.Errorf("another command is gone: %v", err)
+	}
+	other.Kill()
+	other.Wait()
+	if res, out, _ := run(t, j, jail.Command{Args: sh("echo alive | cat")}); out != "alive\n" {
+		t.Errorf("%+v %q", res, out)
+	}
+}
+
+func neverReady(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r
+}
+
+// hydra and bomb make only raw calls: a forked Go program has but one thread.
+//
+//go:norace
+func hydra() {
+	for range 7 {
+		if rawFork() == 0 {
+			break
+		}
+	}
+	for {
+		if rawFork() > 0 {
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+		unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	}
+}
+
+//go:norace
+func bomb() {
+	for {
+		rawFork()
+		unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	}
+}
+
+//go:norace
+func rawFork() int {
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return -1
+	}
+	return int(pid)
+}

@@ -1,0 +1,124 @@
+package jail
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/jail/stub"
+)
+
+// children is the one place of this process that forks and waits. A second
+// waiter, such as os/exec beside it, would steal statuses from the first.
+var children reaper
+
+// reaper collects every child of this process: those that it started, and the
+// orphans that the kernel hands to it as PID 1 or as a subreaper.
+type reaper struct {
+	mu      sync.Mutex
+	once    sync.Once
+	setup   error
+	waiting map[int]chan syscall.WaitStatus
+}
+
+func (r *reaper) start() error {
+	r.once.Do(func() {
+		r.waiting = map[int]chan syscall.WaitStatus{}
+		r.setup = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		died := make(chan os.Signal, 1)
+		signal.Notify(died, syscall.SIGCHLD)
+		go r.loop(died)
+	})
+	return r.setup
+}
+
+// loop also looks on its own clock: signals of the same kind are merged, and
+// one that is sent while another is handled can be lost.
+func (r *reaper) loop(died <-chan os.Signal) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	for {
+		select {
+		case <-died:
+		case <-tick.C:
+		}
+		for r.reap() {
+		}
+	}
+}
+
+// reap collects one dead child. It looks before it reaps: while the leader of
+// a group is a zombie, its number cannot be given to a stranger, so that is the
+// moment to kill the rest of its group. The lock is held for one child only: a
+// command that forks for ever keeps this going for as long.
+func (r *reaper) reap() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	if err == unix.EINTR {
+		return true
+	}
+	// si_pid lies behind three ints and their padding on 64-bit machines.
+	pid := int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 16)))
+	if err != nil || pid == 0 {
+		return false
+	}
+	exited, ours := r.waiting[pid]
+	if ours {
+		unix.Kill(-pid, unix.SIGKILL)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, unix.WALL, nil); err == nil && ours {
+		delete(r.waiting, pid)
+		exited <- status
+	}
+	return true
+}
+
+// fork starts this program again as a stub that takes steps and becomes the
+// program of args, in a session of its own, with the given descriptors (nil:
+// closed). The lock is held until the child is known, so that no status can
+// come before its receiver.
+func (r *reaper) fork(steps, args, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
+	attr := &syscall.ProcAttr{Env: append(slices.Clip(env), stub.OneThread), Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd()) // of nil: ^0, which closes it
+	}
+	argv := slices.Concat([]string{stub.Name}, steps, []string{stub.End}, args)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)
+	runtime.KeepAlive(files)
+	if err != nil {
+		return 0, nil, err
+	}
+	exited := make(chan syscall.WaitStatus, 1)
+	r.waiting[pid] = exited
+	return pid, exited, nil
+}
+
+// kill ends the group of a child, unless it has been reaped: after that the
+// number may belong to somebody else.
+func (r *reaper) kill(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.waiting[pid]; ok {
+		unix.Kill(-pid, unix.SIGKILL)
+	}
+}
+
+// probe asks whether the calling thread may signal a child. While it is not
+// reaped, its number belongs to nobody else.
+func (r *reaper) probe(pid int) (alive bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, alive = r.waiting[pid]
+	return alive, unix.Kill(pid, 0)
+}

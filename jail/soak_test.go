@@ -1,0 +1,139 @@
+package jail_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// soaking is set by "make soak": the long figures.
+var soaking = os.Getenv("SALLYPORT_SOAK") != ""
+
+// hostile are 13 kinds of commands that try not to end.
+func hostile(prog string) []jail.Command {
+	bomb := jail.Command{Args: []string{prog}, Env: []string{actVariable + "=bomb"}}
+	hydra := jail.Command{Args: []string{prog}, Env: []string{actVariable + "=hydra"}}
+	cs := []jail.Command{bomb, hydra}
+	for _, script := range []string{
+		"sleep 900 & exit 0",
+		"setsid sleep 900 & exit 3",
+		"(setsid sh -c 'sleep 900 & sleep 900 &' &); exit 0",
+		"trap '' TERM HUP INT QUIT; nohup sleep 900; sleep 900",
+		"setsid sh -c 'kill -STOP $$' & sleep 900",
+		"yes | cat",
+		"setsid sh -c 'while :; do echo held; sleep .01; done' & exit 0",
+		"for i in 1 2 3 4 5 6 7 8 9; do setsid sleep 900 & done; kill -9 -1; sleep 900",
+		"mkfifo f$$; cat f$$ & sleep 900 > f$$ & cat f$$",
+		"sh -c 'sh -c \"sh -c : & sleep 900\" & sleep 900' & exec sleep 900",
+		"cat /dev/zero | head -c 100000000 >/dev/null; ulimit -n 3; exec /bin/sh -c 'exit 7'",
+	} {
+		cs = append(cs, jail.Command{Args: sh(script)})
+	}
+	return cs
+}
+
+// Twelve at a time, with a timeout that hits them in the middle: no survivor,
+// no zombie, no descriptor and no goroutine is left. Beside a fork bomb many of
+// the others cannot fork, since all share one budget of processes, and end before
+// their time: so a quarter as many run again without the two bombs.
+func TestSoak(t *testing.T) {
+	total := 65
+	if contained {
+		total = 500
+	}
+	if n, err := strconv.Atoi(os.Getenv("SALLYPORT_SOAK")); err == nil && n > 1 {
+		total = n
+	} else if soaking {
+		total = 10000
+	}
+	j, dir := newJail(t, jail.Full)
+	kinds := hostile(program(t, dir))
+	work, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer work.Close()
+	hammer(t, j, work, kinds, 26) // threads and buffers that come with first use
+	fds, goroutines := count("/proc/self/fd"), runtime.NumGoroutine()
+	late := hammer(t, j, work, kinds, total)
+	calm := hammer(t, j, work, kinds[2:], total/4)
+	if left := ownProcesses(); len(left) > 1 { // the canary
+		t.Errorf("left: %q", left)
+	}
+	waitFor(t, func() bool { return runtime.NumGoroutine() <= goroutines+2 })
+	if now := count("/proc/self/fd"); now > fds+2 {
+		t.Errorf("descriptors: %d before, %d after", fds, now)
+	}
+	pastTheTimeout(t, "13 kinds", total, late)
+	pastTheTimeout(t, "without bombs", total/4, calm)
+	if len(calm) < total/16 { // 6 of these 11 kinds run for ever
+		t.Errorf("%d of %d commands without bombs ran until their timeout", len(calm), total/4)
+	}
+}
+
+func pastTheTimeout(t *testing.T, what string, total int, late []time.Duration) {
+	slices.Sort(late)
+	p95 := late[len(late)*95/100]
+	t.Logf("%s: %d commands; past the timeout: p50 %v, p95 %v, max %v of %d", what, total, late[len(late)/2], p95, late[len(late)-1], len(late))
+	if soaking && contained && !raceEnabled && p95 > 250*time.Millisecond {
+		t.Errorf("%s: p95 past the timeout: %v", what, p95)
+	}
+}
+
+// hammer runs commands and returns how late those were that timed out.
+func hammer(t *testing.T, j *jail.Jail, dir *os.File, kinds []jail.Command, total int) (late []time.Duration) {
+	const timeout = 300 * time.Millisecond
+	next := make(chan jail.Command)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			for c := range next {
+				c.Dir, c.Stdout, c.Stderr, c.Timeout = dir, io.Discard, io.Discard, timeout
+				res, err := j.Run(t.Context(), c)
+				mu.Lock()
+				switch {
+				case err != nil || res.Unkillable || res.TimedOut && res.ExitCode == 0:
+					t.Errorf("%q: %+v, %v", c.Args, res, err)
+				case res.TimedOut:
+					late = append(late, res.Duration-timeout)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range total {
+		next <- kinds[i%len(kinds)]
+	}
+	close(next)
+	all.Wait()
+	return late
+}
+
+func count(dir string) int {
+	entries, _ := os.ReadDir(dir)
+	return len(entries)
+}
+
+// ownProcesses are all others of this account, zombies too. The test's account
+// is its own.
+func ownProcesses() (lines []string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		raw, _ := os.ReadFile("/proc/" + e.Name() + "/status")
+		if pid := atoi(e.Name()); pid != 0 && pid != os.Getpid() && strings.Contains(string(raw), fmt.Sprintf("\nUid:\t%d\t", os.Getuid())) {
+			name, _, _ := strings.Cut(string(raw), "\n")
+			lines = append(lines, e.Name()+" "+name)
+		}
+	}
+	return lines
+}

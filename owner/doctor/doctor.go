@@ -1,0 +1,116 @@
+// Package doctor walks the way of a request from this machine to the tools and
+// back, and says of each boundary whether it holds, with the proof.
+//
+// It never prints a token, and sends one only to the origin that its command
+// line names (or, without a URL, to the loopback address that "make run" and
+// "make up" serve): no redirect and no advertised endpoint moves it elsewhere.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/owner/client"
+)
+
+// Usage is the help text of the command.
+const Usage = `usage: sallyport doctor [flags] [URL]
+
+Walks the chain from here to the tools and prints one line per boundary: ok,
+warn or fail, with the proof, and where it is not ok the likely cause and the
+fix. Exit code 1 if a line says fail, otherwise 0.
+
+URL is what a client would use, such as
+  https://node.tailnet.ts.net/mcp-sandbox/sse
+Without it: what "make run" or "make up" serves on this machine.
+
+flags:
+  -token-file FILE    the client token (default .sallyport/edge/client-token;
+                      inside the container the backend's own)
+  -backend URL        where sandboxd itself answers on this machine
+                      (default http://127.0.0.1:18080)
+  -traefik-api URL    Traefik's API, for its version and its dropped routers
+  -idle DURATION      also keep a stream idle for this long, such as 6m
+  -wait DURATION      how long an answer may take (default 10s)
+  -insecure           do not verify the certificate of URL (on loopback it is
+                      never verified, like Funnel's https+insecure)
+  -json               one JSON document instead of text
+`
+
+type options struct {
+	url       *url.URL
+	tokenFile string
+	backend   string
+	api       string
+	idle      time.Duration
+	wait      time.Duration
+	insecure  bool
+	json      bool
+	inside    bool // in the sandbox's own container
+}
+
+// Main runs "sallyport doctor" and returns its exit code: 1 if a boundary
+// fails, 2 for a mistake on the command line.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opt, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, Usage)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sallyport doctor: %v\n\n%s", err, Usage)
+		return 2
+	}
+	w := newWalk(ctx, opt)
+	if !opt.json {
+		fmt.Fprintf(stdout, "%s\n\n", w.base)
+		w.say = func(l Line) { io.WriteString(stdout, l.text()) }
+	}
+	w.run()
+	if opt.json {
+		w.writeJSON(stdout)
+	} else {
+		w.summary(stdout)
+	}
+	if w.count(Fail) > 0 {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string) (options, error) {
+	var opt options
+	opt.inside = os.Getenv("MCP_IN_CONTAINER") == "true"
+	f := flag.NewFlagSet("sallyport doctor", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&opt.tokenFile, "token-file", "", "")
+	f.StringVar(&opt.backend, "backend", "", "")
+	f.StringVar(&opt.api, "traefik-api", "", "")
+	f.DurationVar(&opt.idle, "idle", 0, "")
+	f.DurationVar(&opt.wait, "wait", 10*time.Second, "")
+	f.BoolVar(&opt.insecure, "insecure", false, "")
+	f.BoolVar(&opt.json, "json", false, "")
+	if err := f.Parse(args); err != nil {
+		return opt, err
+	}
+	if u, err := url.Parse(opt.backend); err != nil || opt.backend != "" && u.Host == "" {
+		return opt, errors.New("-backend looks like http://127.0.0.1:18080")
+	}
+	if f.NArg() > 1 {
+		return opt, errors.New("one URL at most, after the flags")
+	}
+	if f.NArg() == 1 {
+		u, err := client.Base(f.Arg(0))
+		if err != nil {
+			return opt, err
+		}
+		opt.url = u
+	}
+	return opt, nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/owner/token"
+	"github.com/sallyport-dev/sallyport/sandboxd/serve"
+)
+
+// Usage is the help text of the command.
+const Usage = `usage: sallyport-run [-workspace DIR] [-addr 127.0.0.1:PORT] [-token-file FILE]
+
+Serves one directory to MCP clients on this machine, with both gates in one
+process: the plugin's handler and, behind it, the sandbox. "make run" builds and
+starts it.
+
+  -workspace DIR     what the tools work in (default workspace, made if missing)
+  -addr HOST:PORT    a loopback address (default 127.0.0.1:18080)
+  -token-file FILE   the client token, made once if missing
+                     (default .sallyport/edge/client-token)
+
+The settings of "sandboxd" apply as environment variables (MCP_TOOLS,
+MCP_JAIL, MCP_COMMAND_NETWORK, ...), except those for address, workspace and
+backend token. Each decision of the edge is one line of JSON on stdout.
+`
+
+const (
+	defaultWorkspace = "workspace"
+	defaultAddr      = "127.0.0.1:18080"
+	defaultToken     = ".sallyport/edge/client-token"
+)
+
+type options struct {
+	workspace, addr, tokenFile string
+	backendToken               string
+}
+
+func parse(args []string) (options, error) {
+	o := options{backendToken: backendToken()}
+	f := flag.NewFlagSet("sallyport-run", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&o.workspace, "workspace", defaultWorkspace, "")
+	f.StringVar(&o.addr, "addr", defaultAddr, "")
+	f.StringVar(&o.tokenFile, "token-file", defaultToken, "")
+	if err := f.Parse(args); err != nil {
+		return o, fmt.Errorf("%w; see sallyport-run -h", err)
+	}
+	if f.NArg() > 0 {
+		return o, errors.New("it takes flags only; see sallyport-run -h")
+	}
+	if rest, ok := strings.CutPrefix(o.workspace, "~/"); ok { // not every shell expands it after make's =
+		o.workspace = filepath.Join(os.Getenv("HOME"), rest)
+	}
+	host, _, err := net.SplitHostPort(o.addr)
+	if a, bad := netip.ParseAddr(host); err != nil || bad != nil || !a.IsLoopback() {
+		return o, fmt.Errorf("-addr %q: a loopback address and a port, such as %s; to serve others put Traefik in front (make up)", o.addr, defaultAddr)
+	}
+	return o, nil
+}
+
+// makeWorkspace makes the default one, so that a fresh clone starts. A
+// directory that the owner named must exist: a typing error is no wish.
+func (o options) makeWorkspace() error {
+	info, err := os.Stat(o.workspace)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("-workspace %s is not a directory", o.workspace)
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case o.workspace != defaultWorkspace:
+		return fmt.Errorf("the workspace %s does not exist: make it first (mkdir -p), or name another: make run WORKSPACE=~/Development", o.workspace)
+	}
+	if err := os.Mkdir(o.workspace, 0o755); err != nil {
+		return err
+	}
+	return giveTo(".", o.workspace) // "sudo make run" must not leave a directory of root's
+}
+
+// clientToken reads the client token, made at the first start. It belongs to
+// the owner of the workspace, as with "make env".
+func (o options) clientToken(set serve.Settings) (string, error) {
+	dir := filepath.Dir(o.tokenFile)
+	var made []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil || d == filepath.Dir(d) {
+			break
+		}
+		made = append(made, d)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := o.outOfReach(set); err != nil {
+		return "", err
+	}
+	err := token.Create(o.tokenFile)
+	if err == nil {
+		made = append(made, o.tokenFile)
+	} else if !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if err := giveTo(set.Workspace, made...); err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(o.tokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the token file %s can be opened by others (mode %04o): remove it, and the next start makes a new one", o.tokenFile, info.Mode().Perm())
+	}
+	secret, err := config.ReadToken(o.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("%w. Remove the file, and the next start makes a new one; if another user made it, perhaps root, chown it or name another with -token-file", err)
+	}
+	return secret, nil
+}
+
+// outOfReach refuses a token file that the commands could read.
+func (o options) outOfReach(set serve.Settings) error {
+	dir, err := filepath.Abs(filepath.Dir(o.tokenFile))
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return err
+	}
+	policy := jail.Config{Mode: set.Jail, Network: set.Network, Writable: []string{set.Workspace}}
+	if granted, reached := policy.Grants(filepath.Join(dir, filepath.Base(o.tokenFile))); reached {
+		return fmt.Errorf("the client token %s lies at or beneath %s, which commands may read: serve another workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
+	}
+	return nil
+}
+
+// giveTo gives what root has just made to the owner of like.
+func giveTo(like string, names ...string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(like)
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	for _, name := range names {
+		if err := os.Lchown(name, int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
