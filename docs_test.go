@@ -67,7 +67,7 @@ func TestReadmeIsShort(t *testing.T) {
 
 // A page that names a file of ours names one that exists.
 func TestFilesNamedInPagesExist(t *testing.T) {
-	name := regexp.MustCompile("`((?:plugin|sandboxd|dockerproxy|deploy|docs|e2e)/[A-Za-z0-9_./-]+)`")
+	name := regexp.MustCompile("`((?:plugin|sandboxd|jail|hub|dockerproxy|egress|login|owner|internal|deploy|docs|e2e)/[A-Za-z0-9_./-]+)`")
 	seen := 0
 	for _, page := range tracked(t, ".md") {
 		for _, m := range name.FindAllStringSubmatch(read(t, page), -1) {
@@ -103,5 +103,19 @@ func TestTestsNamedInPagesExist(t *testing.T) {
 	}
 	if seen < 50 {
 		t.Errorf("only %d tests named: this test reads the pages wrongly", seen)
+	}
+}
+
+// A page that the index does not name is found by nobody.
+func TestPagesAreIndexed(t *testing.T) {
+	index := read(t, "docs/README.md")
+	for _, page := range tracked(t, ".md") {
+		name, inside := strings.CutPrefix(page, "docs/")
+		if !inside || name == "README.md" || strings.HasPrefix(name, "decisions/0") || strings.HasPrefix(name, "clients/") && name != "clients/README.md" {
+			continue
+		}
+		if !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not link %s", name)
+		}
 	}
 }

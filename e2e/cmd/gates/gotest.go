@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/e2e/tools"
@@ -18,7 +20,20 @@ import (
 var (
 	failures []string // what failed and why, to be said again at the end
 	figures  bool     // say what tests that passed logged
+	slow     []timing // of each test that ended
 )
+
+// timing is how long one test took, its subtests included.
+type timing struct {
+	seconds float64
+	name    string
+}
+
+// slowest returns the n tests that took longest, subtests left out.
+func slowest(n int) []timing {
+	slices.SortFunc(slow, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
+	return slow[:min(n, len(slow))]
+}
 
 // event is one line of `go test -json`.
 type event struct {
@@ -129,6 +144,9 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 	text := ""
 	if output != nil {
 		text = output.String()
+	}
+	if e.Test != "" && !strings.Contains(e.Test, "/") {
+		slow = append(slow, timing{e.Elapsed, e.Package + " " + e.Test})
 	}
 	switch {
 	case e.Test == "" && e.Action == "fail":

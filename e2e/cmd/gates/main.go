@@ -41,6 +41,9 @@ func main() {
 		fmt.Printf("--- gate %-11s %5.1f min: %s\n", g.name, time.Since(began).Minutes(), n)
 		sum.add(n)
 	}
+	for _, t := range slowest(10) {
+		fmt.Printf("slow: %5.1f s %s\n", t.seconds, t.name)
+	}
 	for _, failure := range failures {
 		fmt.Println("FAILED:", failure)
 	}
