@@ -86,8 +86,8 @@ func tooLarge(c *call) bool {
 // this content type, and bodies that the policy could not read.
 func jsonContent(value string) bool {
 	kind, params, err := mime.ParseMediaType(value)
-	charset, ok := params["charset"]
-	return err == nil && kind == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
+	charset := strings.ToLower(params["charset"])
+	return err == nil && kind == "application/json" && (charset == "" || charset == "utf-8" || charset == "utf8")
 }
 
 // disagreement compares the headers of revision 2026-07-28 with the body. A

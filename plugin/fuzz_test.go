@@ -112,6 +112,7 @@ func FuzzBody(f *testing.F) {
 		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
 			t.Fatalf("read as a plain call %+v, else %+v (%v)", c.message, m, bad)
 		}
+		checkPairs(t, body)
 		if bad != nil {
 			return
 		}
@@ -291,7 +292,7 @@ func FuzzAuthorization(f *testing.F) {
 			t.Fatalf("%q matches %d", got, i)
 		}
 		j := parseJWT(got)
-		if j == nil {
+		if j == nil || jsonPart(j.payload) == nil {
 			return
 		}
 		var head map[string]interface{} // not a struct, which would take kiD for kid: RFC 7515, section 4, does not

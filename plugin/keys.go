@@ -66,6 +66,21 @@ func keySetOf(is *issuer) *keySet {
 	return s
 }
 
+// freshKeys returns the keys that may have signed t, as far as that is known
+// without a fetch. The second result says that a fetch would change nothing: the
+// keys are fresh and one fits, or none does and the next fetch is not due.
+func freshKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {
+	s := keySetOf(is)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := candidates(s.keys, t)
+	age := c.start.Sub(s.fetched)
+	if len(found) > 0 {
+		return found, age < keysFresh
+	}
+	return nil, age < keysFresh && s.busy == nil && c.start.Sub(s.tried) <= keysInterval
+}
+
 // findKeys returns the keys that may have signed t. The second result is false
 // where the issuer's keys are not to be had.
 func findKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {

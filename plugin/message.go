@@ -28,20 +28,8 @@ type badMessage struct {
 	text string
 }
 
-// Bounds of a message. Its depth is what any backend's parser can recurse; the
-// number of values bounds the time that the check of the depth takes.
-const (
-	maxDepth  = 128
-	maxValues = 200000
-)
-
 // versionKey is where a message of revision 2026-07-28 has its version.
 const versionKey = "io.modelcontextprotocol/protocolVersion"
-
-// exactKeys are the names that a policy or a backend decides on. Some parsers
-// take other cases of them for the same, so those are refused.
-var exactKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true,
-	"name": true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
 
 // What the SDKs write around the arguments of a call, with the id at either end.
 var (
@@ -70,7 +58,7 @@ func plainCall(c *call, body []byte) bool {
 		return false
 	}
 	c.message = &message{id: id, method: "tools/call", tool: string(head[2]), plain: true}
-	return json.Valid(rest) && utf8.Valid(rest) && bytes.Count(rest, leftBrace)+bytes.Count(rest, leftBracket) <= maxDepth-2
+	return json.Valid(rest) && utf8.Valid(rest) && tooDeep(rest, maxDepth-2) == ""
 }
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on
@@ -83,9 +71,8 @@ func parseMessage(body []byte) (*message, *badMessage) {
 		return m, notAnObject(body, wrong)
 	}
 	wrong = envelope(m, top)
-	// Only with so many brackets can it be too deep, and the walk is slow.
-	if wrong == "" && bytes.Count(body, leftBrace)+bytes.Count(body, leftBracket) > maxDepth {
-		wrong, _ = survey(body, "")
+	if wrong == "" {
+		wrong = tooDeep(body, maxDepth)
 	}
 	if wrong == "" && m.method != "" {
 		wrong = readParams(m, top["params"])
@@ -95,11 +82,6 @@ func parseMessage(body []byte) (*message, *badMessage) {
 	}
 	return m, nil
 }
-
-var (
-	leftBrace   = []byte("{")
-	leftBracket = []byte("[")
-)
 
 func notAnObject(body []byte, wrong string) *badMessage {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), leftBracket) {
@@ -162,9 +144,9 @@ func readParams(m *message, params json.RawMessage) string {
 		}
 	}
 	if m.method == "subscriptions/listen" {
-		_, m.resources = survey(params, "resourcesubscriptions")
+		m.resources, wrong = asksForResources(params)
 	}
-	if fields["_meta"] != nil {
+	if wrong == "" && fields["_meta"] != nil {
 		wrong = readMeta(m, fields["_meta"])
 	}
 	if wrong == "" {
@@ -189,42 +171,6 @@ func readMeta(m *message, meta json.RawMessage) string {
 	return ""
 }
 
-// members returns the members of one object, or why it is refused. Decoding
-// hides duplicate keys, but not from a count of the bytes: in an object without
-// white space each member takes its key, its value, two quotes, a colon and a
-// comma. An escape in a key does not fit in either, and no client writes one.
-func members(raw []byte) (map[string]json.RawMessage, string) {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil || m == nil || !utf8.Valid(raw) {
-		return nil, "not one JSON object in UTF-8"
-	}
-	size := 1
-	for key, value := range m {
-		size += len(key) + len(value) + 4
-		if !exactKeys[key] && otherCase(key) {
-			return nil, "a key is written in another case than its name"
-		}
-	}
-	if size == len(raw) || len(m) == 0 {
-		return m, ""
-	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, raw); err != nil || compact.Len() == len(raw) {
-		return nil, "a key is there twice, or has an escape"
-	}
-	return members(compact.Bytes())
-}
-
-// otherCase folds as the loosest parsers do: K and ſ are k and s.
-func otherCase(key string) bool {
-	for name := range exactKeys {
-		if strings.EqualFold(key, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // text decodes a JSON string.
 func text(raw json.RawMessage) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
@@ -238,30 +184,26 @@ func text(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
-// survey walks all tokens of valid JSON: it says what is wrong where that is too
-// deep, and whether a string or key is word in any case.
-func survey(raw []byte, word string) (string, bool) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
+// asksForResources says whether the params of subscriptions/listen name
+// resourceSubscriptions in any case, as a key or a string. An escape could hide
+// it, so then every token is looked at, and what is too long for that is refused.
+func asksForResources(params []byte) (bool, string) {
+	const word = "resourcesubscriptions"
+	if bytes.IndexByte(params, '\\') < 0 {
+		return strings.Contains(fold(string(params)), word), ""
+	}
+	if len(params) > 16<<10 {
+		return true, "the params of subscriptions/listen are too long to be read with escapes: write them without, or in at most 16 KiB"
+	}
+	dec := json.NewDecoder(bytes.NewReader(params))
 	dec.UseNumber()
-	depth := 0
-	found := false
-	for n := 0; ; n++ {
+	for {
 		t, err := dec.Token()
-		if err != nil {
-			return "", found
+		if err != nil { // of valid JSON, its end
+			return false, ""
 		}
-		switch v := t.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				depth++
-			} else {
-				depth--
-			}
-		case string:
-			found = found || strings.EqualFold(v, word)
-		}
-		if depth > maxDepth || n > maxValues {
-			return "the body is nested too deeply", found
+		if s, ok := t.(string); ok && strings.Contains(fold(s), word) {
+			return true, ""
 		}
 	}
 }

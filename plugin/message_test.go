@@ -48,6 +48,9 @@ func TestVectors(t *testing.T) {
 		if bad == nil && (m.method != want["Method"] || m.tool != want["Tool"]) {
 			t.Errorf("%s: read method %q and tool %q", path, m.method, m.tool)
 		}
+		if want["Resources"] != "" && !m.resources {
+			t.Errorf("%s: the subscription to resources is not seen", path)
+		}
 		c := &call{}
 		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
 			t.Errorf("%s: as a plain call it is %+v, else %+v", path, c.message, m)

@@ -108,6 +108,7 @@ var refusals = []refusal{
 	{"method in other case", payload(called("Tools/List", "{}")), 200, nil},
 	{"completion", payload(called("completion/complete", "{}")), 200, func(c *Config) { c.Tokens[0].Tools = []string{"*"} }},
 	{"subscription to resources", payload(called("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["file:///a"]}}`)), 200, func(c *Config) { c.Tokens[0].Tools = []string{"method:subscriptions/listen"} }},
+	{"subscription behind much else", payload(called("subscriptions/listen", `{"a":[`+strings.Repeat("0,", 200010)+`0],"notifications":{"resourceSubscriptions":["file:///a"]}}`)), 200, nil},
 	{"subscription with an escaped key", payload(called("subscriptions/listen", `{"notifications":{"\u0072esourceSubscriptions":["file:///a"]}}`)), 200, nil},
 }
 
@@ -156,6 +157,8 @@ func TestAccepts(t *testing.T) {
 		{"scheme in lower case", header("Authorization", "bearer "+clientToken)},
 		{"several spaces", header("Authorization", "Bearer   "+clientToken)},
 		{"charset", header("Content-Type", "application/json; charset=UTF-8")},
+		{"charset without a hyphen", header("Content-Type", "application/json;charset=utf8")},
+		{"an empty charset", header("Content-Type", `application/json; charset=""`)},
 		{"matching Mcp headers", both(header("Mcp-Method", "tools/call"), header("Mcp-Name", "read_file"))},
 		{"Mcp-Name in Base64", header("Mcp-Name", "=?base64?cmVhZF9maWxl?=")},
 		{"a chunked body", chunked},
