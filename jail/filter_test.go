@@ -68,9 +68,12 @@ var audit = map[string]uint32{"amd64": 0xc000003e, "arm64": 0xc00000b7}
 // tables reads the system calls of an architecture from x/sys.
 func table(t *testing.T, arch string) map[string]uint32 {
 	t.Helper()
-	raw, err := os.ReadFile("../../vendor/golang.org/x/sys/unix/zsysnum_linux_" + arch + ".go")
+	raw, err := os.ReadFile("../vendor/golang.org/x/sys/unix/zsysnum_linux_" + arch + ".go")
+	if err != nil && contained {
+		t.Skip("the sources are not in the container: ", err)
+	}
 	if err != nil {
-		t.Skip("the sources are not here: ", err)
+		t.Fatal(err)
 	}
 	calls := map[string]uint32{}
 	for _, m := range regexp.MustCompile(`SYS_(\w+)\s*=\s*(\d+)`).FindAllStringSubmatch(string(raw), -1) {

