@@ -122,6 +122,8 @@ func kind(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.ArrayType:
 		return "list of " + kind(e.Elt)
+	case *ast.MapType:
+		return kind(e.Key) + " to " + kind(e.Value)
 	case *ast.StarExpr:
 		return kind(e.X)
 	case *ast.Ident:

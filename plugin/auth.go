@@ -69,6 +69,6 @@ func wrongToken(c *call, text string) bool {
 }
 
 func unauthorized(c *call, code, text string) bool {
-	c.rw.Header().Set("WWW-Authenticate", challenge(c.e.oauth, code, text))
+	c.rw.Header().Set("WWW-Authenticate", challenge(c, code, text))
 	return refuse(c, http.StatusUnauthorized, "unauthorized", text)
 }

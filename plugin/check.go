@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -40,7 +39,6 @@ var (
 	pathForm   = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
 	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 	originForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[a-z0-9.\[\]:-]+$`)
-	scopeForm  = regexp.MustCompile(`^[\x21\x23-\x5b\x5d-\x7e]+$`) // RFC 6749, section 3.3
 )
 
 // compile turns a configuration into an edge without next.
@@ -100,7 +98,8 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	}
 	m.unknown(where, cfg.Extra)
 	id := "token:" + cfg.Name
-	t := &token{where: where, until: math.MaxInt64, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()), grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
+	t := &token{where: where, until: math.MaxInt64, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()),
+		grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools), egress: egressHeader(checkEgress(m, where, e.cfg.Backend, cfg.Egress)),
 		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
@@ -110,6 +109,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 			t.until = day.UnixNano()
 		}
 	}
+	t.who.until = t.until
 	given := 0
 	for _, s := range []string{cfg.SHA256, cfg.Value, cfg.ValueFile} {
 		if s != "" {
@@ -132,7 +132,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 
 func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
 	m.when(perMinute < 0 || concurrent < 0 || streams < 0, "%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	return limits{int64(time.Minute) / int64(orDefault(perMinute, 120)), [2]int{orDefault(concurrent, 8), orDefault(streams, 16)}}
+	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)), [2]int{orDefault(concurrent, 32), orDefault(streams, 64)}}
 }
 
 func orDefault(n, otherwise int) int {
@@ -158,44 +158,4 @@ func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
 		e.keep = uint64(secretInterval)
 	}
 	e.literal = e.literal || literal
-}
-
-func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
-	m.unknown("oauth.", cfg.Extra)
-	checkURL(m, "oauth.issuer", cfg.Issuer)
-	if cfg.JWKSURL != "" {
-		checkURL(m, "oauth.jwksUrl", cfg.JWKSURL)
-	}
-	is := &issuer{url: cfg.Issuer, audience: cfg.Audience, jwksURL: cfg.JWKSURL, claim: cfg.PrincipalClaim,
-		grants: parseGrants(m, "oauth: ", e.cfg.Backend, cfg.Tools), verified: &recent{},
-		limits: checkLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
-	if is.claim == "" {
-		is.claim = "sub"
-	}
-	for _, s := range cfg.Scopes {
-		s = strings.TrimSpace(s)
-		m.when(!scopeForm.MatchString(s), "oauth.scopes has %q, which is not a scope", s)
-		is.scopes = append(is.scopes, s)
-	}
-	if u := checkURL(m, "oauth.audience", cfg.Audience); u != nil {
-		m.when(!insidePath(u.EscapedPath(), e.prefix), "oauth.audience is %q: its path must be inside pathPrefix", cfg.Audience)
-		is.metadata = u.Scheme + "://" + u.Host + metadataPath + strings.TrimSuffix(u.EscapedPath(), "/")
-	}
-	return is
-}
-
-// checkURL wants https, since keys and tokens depend on it, except on loopback.
-func checkURL(m *mistakes, key, value string) *url.URL {
-	u, err := url.Parse(value)
-	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !safeURL(u) {
-		m.when(true, "%s is %q: give an https URL without user, query and fragment", key, value)
-		return nil
-	}
-	return u
-}
-
-func safeURL(u *url.URL) bool {
-	host := u.Hostname()
-	return host != "" && (u.Scheme == "https" ||
-		(u.Scheme == "http" && (host == "localhost" || host == "127.0.0.1" || host == "::1")))
 }

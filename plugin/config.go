@@ -38,11 +38,12 @@ type Token struct {
 	Value     string   // the token itself; shown in Traefik's API
 	ValueFile string   // a file that holds the token, read again when it changes
 	Tools     []string // grants: tool, server/tool, server/*, *, ask:…, method:…
+	Egress    []string // what commands may connect to: name, *.suffix, either with :port, http://name, *
 	Expires   string   // last valid day in UTC, 2006-01-02
 
-	RequestsPerMinute int // default 120
-	MaxConcurrent     int // requests under way at once, default 8
-	MaxStreams        int // open streams, default 16
+	RequestsPerMinute int // default 600
+	MaxConcurrent     int // requests under way at once, default 32
+	MaxStreams        int // open streams and calls that wait for the owner, default 64
 
 	Extra map[string]interface{} `mapstructure:",remain"`
 }
@@ -50,12 +51,19 @@ type Token struct {
 // OAuth makes the middleware a resource server (RFC 9728) for the access tokens
 // (RFC 9068) of one issuer. Each principal gets the limits of a Token.
 type OAuth struct {
-	Issuer         string   // exact value of the iss claim
-	Audience       string   // this resource's URL: an aud claim, and the metadata's resource
-	JWKSURL        string   // where the issuer's keys are; empty is discovery
-	PrincipalClaim string   // the principal is oauth:CLAIM; default sub
-	Scopes         []string // scopes that a token must have; may be empty
-	Tools          []string // grants, as in Token
+	Issuer         string              // exact value of the iss claim
+	Audience       string              // an aud claim: this resource's URL, or the issuer's name for it
+	Resource       string              // this resource's URL, where Audience is none
+	JWKSURL        string              // where the issuer's keys are; empty is discovery
+	PrincipalClaim string              // the principal is oauth:CLAIM; default sub
+	Scopes         []string            // scopes that a token must have; may be empty
+	Tools          []string            // the most that anybody gets: grants, as in Token
+	Principals     map[string][]string // value of PrincipalClaim to grants; who is not listed gets 403
+	ToolsClaim     string              // claim with grants, an array of at most 100 strings
+	Egress         []string            // the most that anybody gets: rules, as in Token
+	EgressClaim    string              // claim with rules
+	GrantClaim     string              // claim with the grant's id: the principal is oauth:CLAIM#GRANT
+	RevokedFile    string              // ids of grants that were revoked, one per line
 
 	RequestsPerMinute int
 	MaxConcurrent     int

@@ -74,7 +74,7 @@ var mistakeRows = []struct {
 	{"logLevel is", func(c *Config) { c.LogLevel = "trace" }},
 	{"auditlog2 is not a setting", func(c *Config) { c.Extra = map[string]interface{}{"auditlog2": "true"} }},
 	{"toolz is not a setting", func(c *Config) { c.Tokens[0].Extra = map[string]interface{}{"toolz": "x"} }},
-	{"oauth.issuer is", func(c *Config) { c.OAuth = &OAuth{Audience: "https://n.example/mcp", Tools: []string{"x"}} }},
+	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("") }},
 	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("http://id.example") }},
 	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("https://user@id.example") }},
 	{"oauth.audience is", func(c *Config) {
@@ -116,7 +116,8 @@ func TestNoTokenIsNone(t *testing.T) {
 }
 
 func oauthConfig(issuer string) *OAuth {
-	return &OAuth{Issuer: issuer, Audience: "https://n.example/mcp/mcp", Tools: []string{"read_file"}}
+	return &OAuth{Issuer: issuer, Audience: "https://n.example/mcp/mcp", Tools: []string{"read_file"},
+		Principals: map[string][]string{"alice": {"read_file"}, "bob": {"read_file"}, "alice@n.example": {"read_file"}}}
 }
 
 func TestMistakes(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,9 +49,12 @@ type token struct {
 
 // principal is who calls.
 type principal struct {
-	id     string   // token:NAME or oauth:CLAIM
+	id     string   // token:NAME, oauth:CLAIM or oauth:CLAIM#GRANT
 	header []string // X-Sallyport-Principal
 	grants *grants
+	egress []string // X-Sallyport-Egress; nil where it is absent
+	grant  string   // of OAuth: what can be revoked
+	until  int64    // nanoseconds at which the token expires
 	limits limits
 	usage  *usage
 }
@@ -66,6 +70,7 @@ type call struct {
 	r       *http.Request
 	start   time.Time
 	now     int64  // start, in nanoseconds
+	id      string // X-Sallyport-Request
 	method  string // of HTTP
 	secrets *table
 	who     *principal // nil until authenticated
@@ -110,7 +115,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	now := start.UnixNano()
 	h := r.Header
 	form := forms[r.Method]
-	c := &call{e: e, rw: rw, r: r, start: start, now: now, method: r.Method, message: noMessage, verdict: allowed}
+	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun + strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
 	defer func() { // since a client that goes away unwinds the stack from next
 		if c.usage != nil {
 			usageMu.Lock()

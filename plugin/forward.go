@@ -3,6 +3,7 @@ package plugin
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // dropped are the headers that never reach a backend: those that the edge or a
@@ -24,6 +25,10 @@ var fine = map[string]bool{
 	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Port": true, "X-Forwarded-Proto": true,
 	"X-Forwarded-Server": true, "X-Real-Ip": true,
 }
+
+// lasting is how long a POST may be answered, in nanoseconds, before it counts
+// whether its token expires meanwhile.
+const lasting = int64(time.Hour)
 
 // forward is reached by what no refusal stopped.
 func forward(c *call, plain bool) {
@@ -47,8 +52,12 @@ func forward(c *call, plain bool) {
 		if g.askHeader != nil {
 			h["X-Sallyport-Ask"] = g.askHeader
 		}
+		if c.who.egress != nil {
+			h["X-Sallyport-Egress"] = c.who.egress
+		}
+		h["X-Sallyport-Request"] = []string{c.id}
 	}
-	if e.foreign || c.method == "GET" {
+	if e.foreign || c.kind == streams || c.who.grant != "" || c.who.until-c.now < lasting {
 		forwardStream(c)
 		return
 	}

@@ -1,34 +1,21 @@
 package plugin
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/sha256"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
-
-// claims is what is used of a verified token.
-type claims struct {
-	principal string
-	scopes    []string
-	until     time.Time // when it must be verified again
-}
-
-// leeway is allowed between the issuer's clock and ours.
-const leeway = 60 * time.Second
 
 // jwt is a token (RFC 7515, compact form) of which only the header is parsed:
 // claims are read of a token that one of the issuer's keys has signed, and of no
-// other while its key is known. Interpreted code runs for each claim, and a
-// forged token must cost next to nothing.
+// other while a fetch of keys is not due. Interpreted code runs for each claim,
+// and a forged token must cost next to nothing.
 type jwt struct {
 	alg, kid  string
+	profile   bool // its header says that it is an access token (RFC 9068)
 	payload   string
 	signed    []byte
 	signature []byte
@@ -37,29 +24,51 @@ type jwt struct {
 // maxHeader bounds the header of a JWT, in bytes of its Base64.
 const maxHeader = 4 << 10
 
-// algorithms are the signatures that are accepted, with the key type of each.
-// There is no HMAC, so a public key can never serve as a secret, and no "none".
-var algorithms = map[string]string{"RS256": "RSA", "PS256": "RSA", "ES256": "EC", "EdDSA": "OKP"}
+const notJWT = "the token is not a JWT signed with " + algorithmNames
 
 // parseJWT reads a token's header strictly: exact keys, no duplicates, canonical
-// Base64. It returns nil for anything else.
-func parseJWT(raw string) *jwt {
+// Base64. The second result says what is wrong. A typ is that of an access token,
+// or JWT, which many issuers write, or not there (RFC 8725, section 3.11; RFC
+// 9068, section 4).
+func parseJWT(raw string) (*jwt, string) {
 	parts := strings.Split(raw, ".")
 	if len(parts) != 3 || len(parts[0]) > maxHeader {
-		return nil
+		return nil, notJWT
 	}
 	header := jsonPart(parts[0])
 	t := &jwt{payload: parts[1], signed: []byte(parts[0] + "." + parts[1]), signature: base64Part(parts[2])}
 	if header == nil || len(t.signature) == 0 || header["crit"] != nil || header["b64"] != nil {
-		return nil
+		return nil, notJWT
 	}
 	t.alg, _ = text(header["alg"])
 	var named bool
 	t.kid, named = text(header["kid"])
-	if algorithms[t.alg] == "" || (header["kid"] != nil && !named) {
-		return nil
+	if algorithms[t.alg] == nil || (header["kid"] != nil && !named) {
+		return nil, notJWT
 	}
-	return t
+	typ, isText := text(header["typ"])
+	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
+	t.profile = typ == "at+jwt"
+	if header["typ"] != nil && (!isText || (!t.profile && typ != "jwt")) {
+		return nil, "the token's typ is not that of an access token"
+	}
+	return t, ""
+}
+
+// checkUse refuses what the issuer signed for something else: an ID token, or a
+// token that is bound to a key, which as a bearer token would be worth more than
+// was meant (RFC 7800; RFC 9449, section 7.2).
+func checkUse(t *jwt, fields map[string]json.RawMessage) string {
+	if fields["cnf"] != nil {
+		return "the token is bound to a key (cnf): ask for a plain bearer token"
+	}
+	use, _ := text(fields["token_use"])
+	kind, _ := text(fields["typ"])
+	if use == "id" || kind == "ID" || kind == "Refresh" || fields["at_hash"] != nil || fields["c_hash"] != nil ||
+		(fields["nonce"] != nil && !t.profile && kind != "Bearer") {
+		return "the token is not an access token"
+	}
+	return ""
 }
 
 // base64Part returns nil for what is not canonical. The decoder would skip line
@@ -72,108 +81,78 @@ func base64Part(part string) []byte {
 	return raw
 }
 
+// jsonPart reads one object, and returns nil for another value, and for one that
+// has a key twice: that shows in a count of the bytes, as in members. Claims are
+// found by their exact names, so other cases of them are only unknown claims.
 func jsonPart(part string) map[string]json.RawMessage {
-	fields, wrong := members(base64Part(part))
-	if wrong != "" {
+	raw := base64Part(part)
+	var compact bytes.Buffer
+	var m map[string]json.RawMessage
+	if json.Compact(&compact, raw) != nil || !utf8.Valid(raw) {
 		return nil
 	}
-	return fields
+	if err := json.Unmarshal(compact.Bytes(), &m); err != nil || m == nil || len(m) > maxMembers {
+		return nil
+	}
+	size := 1
+	for key, value := range m {
+		size += len(key) + len(value) + 4
+	}
+	if size != compact.Len() && len(m) > 0 {
+		return nil
+	}
+	return m
 }
 
-const keysUnavailable = "the issuer's keys cannot be had now"
-
-const notSigned = "the token is not signed with a key of the issuer"
+const (
+	notSigned       = "the token is not signed with a key of the issuer"
+	keysUnavailable = "the issuer's keys cannot be had now"
+)
 
 // verify checks a token's signature and claims. The second result says what is
-// wrong. With a known key the signature comes first. Without one the claims do:
-// a token of someone else must not make us fetch keys.
+// wrong. With a known key the signature comes first. Without one the claims do: a
+// token of someone else must not make us fetch keys.
 func verify(c *call, is *issuer, raw string) (*claims, string) {
-	t := parseJWT(raw)
-	if t == nil {
-		return nil, "the token is not a JWT signed with RS256, PS256, ES256 or EdDSA"
+	t, wrong := parseJWT(raw)
+	if wrong != "" {
+		return nil, wrong
 	}
-	found, fresh := freshKeys(c, is, t)
-	if fresh && !signedByOne(t, found) {
+	s := keySetOf(is)
+	keys, usable, due := knownKeys(s, c.start)
+	signed := usable && signedBy(keys, t)
+	if usable && !signed && !due {
 		return nil, notSigned
 	}
-	fields := jsonPart(t.payload)
-	if fields == nil {
-		return nil, "the token's claims are not one JSON object of at most 256 members"
-	}
-	cl, why := checkClaims(is, fields, c.start)
-	if why != "" || fresh {
+	cl, why := readClaims(c, is, t)
+	if why != "" || signed {
 		return cl, why
 	}
-	found, ready := findKeys(c, is, t)
-	if !ready {
+	newer, ready := renew(c, is, s)
+	switch {
+	case !ready:
 		return nil, keysUnavailable
-	}
-	if !signedByOne(t, found) {
+	case !signedBy(newer, t):
 		return nil, notSigned
 	}
 	return cl, ""
 }
 
-func signedByOne(t *jwt, keys []*key) bool {
-	for _, k := range keys {
-		if goodSignature(t, k.Public) {
-			return true
-		}
+func readClaims(c *call, is *issuer, t *jwt) (*claims, string) {
+	fields := jsonPart(t.payload)
+	if fields == nil {
+		return nil, "the token's claims are not one JSON object of at most 256 members"
 	}
-	return false
-}
-
-// goodSignature: the key's type was matched with the algorithm by candidates.
-func goodSignature(t *jwt, public crypto.PublicKey) bool {
-	hash := sha256.Sum256(t.signed)
-	sum := hash[:]
-	switch k := public.(type) {
-	case *rsa.PublicKey:
-		if t.alg == "RS256" {
-			return rsa.VerifyPKCS1v15(k, crypto.SHA256, sum, t.signature) == nil
-		}
-		return rsa.VerifyPSS(k, crypto.SHA256, sum, t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
-	case *ecdsa.PublicKey:
-		if len(t.signature) != 64 {
-			return false
-		}
-		return ecdsa.Verify(k, sum, new(big.Int).SetBytes(t.signature[:32]), new(big.Int).SetBytes(t.signature[32:]))
-	case ed25519.PublicKey:
-		return ed25519.Verify(k, t.signed, t.signature)
+	cl, why := checkClaims(is, fields, c.start)
+	if why == "" {
+		why = checkUse(t, fields)
 	}
-	return false
-}
-
-// checkClaims follows RFC 9068, section 4. The second result says what is wrong.
-func checkClaims(is *issuer, fields map[string]json.RawMessage, now time.Time) (*claims, string) {
-	if iss, _ := text(fields["iss"]); iss != is.url {
-		return nil, "the token is from another issuer"
+	if why == "" && !isFor(&is.resource, cl.audiences, c.r.URL.EscapedPath()) {
+		why = wrongAudience
 	}
-	if !contains(textList(fields["aud"]), is.audience) {
-		return nil, "the token is for another audience"
+	if why != "" {
+		return nil, why
 	}
-	expires, ok := seconds(fields["exp"])
-	expires = expires.Add(leeway)
-	if !ok || !now.Before(expires) {
-		return nil, expired
-	}
-	for _, name := range []string{"nbf", "iat"} {
-		from, ok := seconds(fields[name])
-		if fields[name] != nil && (!ok || now.Before(from.Add(-leeway))) {
-			return nil, "the token is not valid yet"
-		}
-	}
-	cl := &claims{until: now.Add(verifiedFor), scopes: textList(fields["scp"])}
-	if expires.Before(cl.until) {
-		cl.until = expires
-	}
-	if s, ok := text(fields["scope"]); ok {
-		cl.scopes = strings.Fields(s)
-	}
-	cl.principal, _ = text(fields[is.claim])
-	if !principalForm.MatchString(cl.principal) {
-		return nil, "the token's claim " + is.claim + " does not name a principal"
-	}
+	grantClaims(is, cl, fields, c.e.cfg.Backend)
 	return cl, ""
 }
 

@@ -5,14 +5,8 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/big"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 )
@@ -66,32 +60,22 @@ func keySetOf(is *issuer) *keySet {
 	return s
 }
 
-// freshKeys returns the keys that may have signed t, as far as that is known
-// without a fetch. The second result says that a fetch would change nothing: the
-// keys are fresh and one fits, or none does and the next fetch is not due.
-func freshKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {
-	s := keySetOf(is)
+// knownKeys returns the keys that are at hand, whether they may be used without
+// asking the issuer, and whether it may be asked now.
+func knownKeys(s *keySet, now time.Time) ([]*key, bool, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := candidates(s.keys, t)
-	age := c.start.Sub(s.fetched)
-	if len(found) > 0 {
-		return found, age < keysFresh
-	}
-	return nil, age < keysFresh && s.busy == nil && c.start.Sub(s.tried) <= keysInterval
+	age := now.Sub(s.fetched)
+	usable := len(s.keys) > 0 && (age < keysFresh || (age < keysUsable && s.busy != nil))
+	due := s.busy != nil || now.Sub(s.tried) > keysInterval
+	return s.keys, usable, due
 }
 
-// findKeys returns the keys that may have signed t. The second result is false
-// where the issuer's keys are not to be had.
-func findKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {
-	s := keySetOf(is)
+// renew fetches the keys where that was not tried just now, or waits for who does.
+// The second result is false where they are not to be had.
+func renew(c *call, is *issuer, s *keySet) ([]*key, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := candidates(s.keys, t)
-	age := c.start.Sub(s.fetched)
-	if len(found) > 0 && (age < keysFresh || (age < keysUsable && s.busy != nil)) {
-		return found, true
-	}
 	if busy := s.busy; busy != nil {
 		s.mu.Unlock()
 		select {
@@ -103,19 +87,7 @@ func findKeys(c *call, is *issuer, t *jwt) ([]*key, bool) {
 		s.tried = c.start
 		refetch(c.e, s, is)
 	}
-	return candidates(s.keys, t), len(s.keys) > 0 && c.start.Sub(s.fetched) < keysUsable
-}
-
-// candidates match the key id and the algorithm's type. A token without kid may
-// be signed by any key of the type.
-func candidates(keys []*key, t *jwt) []*key {
-	var found []*key
-	for _, k := range keys {
-		if (t.kid == "" || k.Kid == t.kid) && k.Kty == algorithms[t.alg] && (k.Alg == "" || k.Alg == t.alg) {
-			found = append(found, k)
-		}
-	}
-	return found
+	return s.keys, len(s.keys) > 0 && c.start.Sub(s.fetched) < keysUsable
 }
 
 // refetch replaces the keys, or keeps them where the issuer does not answer. It
@@ -161,70 +133,51 @@ func fetchKeys(is *issuer) (keys []*key, err error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no key for RS256, PS256, ES256 or EdDSA", from)
+		return nil, fmt.Errorf("%s has no key for "+algorithmNames, from)
 	}
 	return keys, nil
 }
 
-// discover asks OpenID Connect's well-known document.
-func discover(issuer string) (string, error) {
-	at := strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
-	var doc struct {
-		Issuer string
-		JWKS   string `json:"jwks_uri"`
-	}
-	if err := fetchJSON(at, &doc); err != nil {
-		return "", err
-	}
-	keys, err := url.Parse(doc.JWKS)
-	if err != nil || doc.Issuer != issuer || !safeURL(keys) {
-		return "", errors.New(at + " names another issuer or no https jwks_uri")
-	}
-	return doc.JWKS, nil
+// curve is an elliptic curve of RFC 7518, section 6.2.1.1.
+type curve struct {
+	size int    // bytes of a coordinate
+	spki string // what stands before the coordinates of a key (RFC 5480)
 }
 
-// client follows no redirect: keys come from where the configuration says.
-var client = &http.Client{Timeout: fetchTimeout, CheckRedirect: noRedirect}
-
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-func fetchJSON(from string, into interface{}) error {
-	resp, err := client.Get(from)
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	_ = resp.Body.Close()
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s answers %d", from, resp.StatusCode)
-	}
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(body, into)
+var curves = map[string]*curve{
+	"P-256": {32, "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04"},
+	"P-384": {48, "\x30\x76\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22\x03\x62\x00\x04"},
+	"P-521": {66, "\x30\x81\x9b\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x23\x03\x81\x86\x00\x04"},
 }
-
-// spkiP256 is what stands before the coordinates of a P-256 key (RFC 5480).
-const spkiP256 = "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04"
 
 // publicKey returns nil for a key that no accepted signature can be made with.
 func publicKey(j *key) crypto.PublicKey {
 	x := base64Part(j.X)
-	switch {
-	case j.Kty == "RSA":
+	switch j.Kty {
+	case "RSA":
 		n := new(big.Int).SetBytes(base64Part(j.N))
 		e := new(big.Int).SetBytes(base64Part(j.E))
 		if n.BitLen() >= 2048 && n.BitLen() <= 16384 && e.BitLen() > 1 && e.BitLen() < 32 {
 			return &rsa.PublicKey{N: n, E: int(e.Int64())}
 		}
-	case j.Kty == "EC" && j.Crv == "P-256":
-		// As a SubjectPublicKeyInfo, which is refused off the curve.
-		point := append(x, base64Part(j.Y)...)
-		if public, err := x509.ParsePKIXPublicKey(append([]byte(spkiP256), point...)); err == nil {
-			return public
+	case "EC":
+		return pointOf(curves[j.Crv], x, base64Part(j.Y))
+	case "OKP":
+		if j.Crv == "Ed25519" && len(x) == ed25519.PublicKeySize {
+			return ed25519.PublicKey(x)
 		}
-	case j.Kty == "OKP" && j.Crv == "Ed25519" && len(x) == ed25519.PublicKeySize:
-		return ed25519.PublicKey(x)
 	}
 	return nil
+}
+
+// pointOf reads a point as a SubjectPublicKeyInfo, which is refused off the curve.
+func pointOf(c *curve, x, y []byte) crypto.PublicKey {
+	if c == nil || len(x) != c.size || len(y) != c.size {
+		return nil
+	}
+	public, err := x509.ParsePKIXPublicKey(append(append([]byte(c.spki), x...), y...))
+	if err != nil {
+		return nil
+	}
+	return public
 }

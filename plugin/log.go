@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"expvar"
 	"io"
 	"log/slog"
@@ -32,12 +34,25 @@ func logger(name string, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})).With("middleware", name)
 }
 
+// A request's id is the number of the request, behind 64 random bits that tell this
+// run of Traefik from others.
+var (
+	thisRun  = newRun()
+	requests int64
+)
+
+func newRun() string {
+	random := make([]byte, 8)
+	_, _ = rand.Read(random)
+	return hex.EncodeToString(random) + "-"
+}
+
 // audit writes the line of one decision. It has neither a token nor an argument.
 func audit(c *call) {
 	m := c.message
 	ms := float64(time.Since(c.start).Microseconds()) / 1000
 	if m.plain && c.status == 0 {
-		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "ms", ms)
+		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "request", c.id, "ms", ms)
 		return
 	}
 	auditOther(c, ms)
@@ -46,7 +61,7 @@ func audit(c *call) {
 // auditOther bounds what a client can write into the log. Status is absent where
 // the backend's answer passed unwrapped: Traefik's access log has it.
 func auditOther(c *call, ms float64) {
-	line := []interface{}{"verdict", c.verdict, "http", short(c.method), "ms", ms}
+	line := []interface{}{"verdict", c.verdict, "http", short(c.method), "request", c.id, "ms", ms}
 	if c.who != nil {
 		line = append(line, "principal", c.who.id)
 	}

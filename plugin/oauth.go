@@ -2,9 +2,7 @@ package plugin
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -12,97 +10,95 @@ import (
 
 // issuer is the OAuth side of an edge.
 type issuer struct {
-	url      string
-	audience string
-	metadata string // URL of the metadata
-	jwksURL  string
-	claim    string
-	scopes   []string
-	grants   *grants
-	limits   limits
+	url         string
+	resource    resource
+	jwksURL     string
+	claim       string // of the principal
+	grantClaim  string // empty: none, as the two below
+	toolsClaim  string
+	egressClaim string
+	scopes      []string
+	grants      *grants            // the ceiling
+	principals  map[string]*grants // by the principal's claim; nil: whoever has a token
+	egress      []string           // the ceiling's rules
+	revoked     *revocations       // nil: none
+	limits      limits
 
 	mu       sync.Mutex
 	verified *recent // of *claims, by the token's hash
 }
 
-var principalForm = regexp.MustCompile(`^[A-Za-z0-9._@|:-]{1,128}$`)
-
 // verifiedFor is how long a good token is remembered, since a signature costs
 // 50 to 120 µs, and so how long a key that was withdrawn is still believed.
 const verifiedFor = 5 * time.Minute
 
-const metadataPath = "/.well-known/oauth-protected-resource"
-
-// challenge is the value of WWW-Authenticate (RFC 6750, section 3; RFC 9728,
-// section 5.1). Without OAuth it is bare: clients drop a configured token for a
-// server that seems to offer OAuth.
-func challenge(is *issuer, code, text string) string {
-	if is == nil {
-		return "Bearer"
-	}
-	value := `Bearer resource_metadata="` + is.metadata + `"`
-	if len(is.scopes) > 0 {
-		value += `, scope="` + strings.Join(is.scopes, " ") + `"`
-	}
-	if code != "" {
-		value += `, error="` + code + `", error_description="` + text + `"`
-	}
-	return value
-}
-
-// metadata is what clients need to find the issuer (RFC 9728, section 2).
-type metadata struct {
-	Resource string   `json:"resource"`
-	Servers  []string `json:"authorization_servers"`
-	Methods  []string `json:"bearer_methods_supported"`
-	Scopes   []string `json:"scopes_supported,omitempty"`
-}
-
-// wellKnown answers every well-known path here. In token mode it is 404: any
-// other answer makes clients look for an OAuth server.
-func wellKnown(c *call, path string) bool {
-	is := c.e.oauth
-	rest := strings.TrimPrefix(path, metadataPath)
-	if is == nil || rest == path || (rest != "" && !insidePath(rest, c.e.prefix)) {
-		return refuse(c, http.StatusNotFound, "well-known", "nothing is published here")
-	}
-	if c.method != http.MethodGet && c.method != http.MethodHead {
-		c.rw.Header().Set("Allow", "GET, HEAD")
-		return refuse(c, http.StatusMethodNotAllowed, "http method", "the metadata can only be read")
-	}
-	body, _ := json.Marshal(metadata{is.audience, []string{is.url}, []string{"header"}, is.scopes})
-	return answer(c, http.StatusOK, "metadata", "application/json", body)
-}
-
 // authenticateJWT finds the principal of an access token of the issuer.
 func authenticateJWT(c *call, text string) bool {
 	is := c.e.oauth
+	cl, why := knownClaims(c, is, text)
+	switch why {
+	case "":
+	case keysUnavailable:
+		c.rw.Header().Set("Retry-After", "10")
+		return refuse(c, http.StatusServiceUnavailable, "issuer down", why)
+	default:
+		return wrongToken(c, why)
+	}
+	id := "oauth:" + cl.sub
+	if cl.grant != "" {
+		id += "#" + cl.grant
+	}
+	c.who = &principal{id: id, header: []string{id}, grants: cl.grants, egress: cl.egress, limits: is.limits, grant: cl.grant, until: cl.ends}
+	if !checkStanding(c, is, cl) {
+		return false
+	}
+	c.who.usage = usageOf(c.e, id, c.start)
+	return c.who.usage != nil || tooMany(c, 60, "principals")
+}
+
+// knownClaims verifies a token, or remembers that it was good. For which paths it
+// is good is asked each time.
+func knownClaims(c *call, is *issuer, text string) (*claims, string) {
 	sum := sha256.Sum256([]byte(text))
 	key := string(sum[:])
 	is.mu.Lock()
 	cl, known := is.verified.get(key).(*claims)
 	is.mu.Unlock()
-	if !known || !c.start.Before(cl.until) {
-		var why string
-		cl, why = verify(c, is, text)
-		if why == keysUnavailable {
-			c.rw.Header().Set("Retry-After", "10")
-			return refuse(c, http.StatusServiceUnavailable, "issuer down", why)
+	if known && c.start.Before(cl.until) {
+		if !isFor(&is.resource, cl.audiences, c.r.URL.EscapedPath()) {
+			return nil, wrongAudience
 		}
-		if why != "" {
-			return wrongToken(c, why)
-		}
+		return cl, ""
+	}
+	cl, why := verify(c, is, text)
+	if why == "" {
 		is.mu.Lock()
 		is.verified.put(key, cl)
 		is.mu.Unlock()
 	}
-	for _, s := range is.scopes {
-		if !contains(cl.scopes, s) {
-			c.rw.Header().Set("WWW-Authenticate", challenge(is, "insufficient_scope", "the token lacks a scope"))
-			return refuse(c, http.StatusForbidden, "scope", "the token needs the scopes "+strings.Join(is.scopes, " "))
-		}
+	return cl, why
+}
+
+// checkStanding refuses a good token whose grant was revoked, that lacks a scope,
+// or whose principal may do nothing here.
+func checkStanding(c *call, is *issuer, cl *claims) bool {
+	if why := ended(c); why == noRevocations {
+		c.rw.Header().Set("Retry-After", "5")
+		return refuse(c, http.StatusServiceUnavailable, "revocations", why)
+	} else if why != "" {
+		return unauthorized(c, "invalid_token", why)
 	}
-	id := "oauth:" + cl.principal
-	c.who = &principal{id: id, header: []string{id}, grants: is.grants, limits: is.limits, usage: usageOf(c.e, id, c.start)}
-	return c.who.usage != nil || tooMany(c, 60, "principals")
+	for _, s := range is.scopes {
+		if hasScope(is, cl, s) {
+			continue
+		}
+		if is.toolsClaim == "" { // else a client would ask for more, in a circle: scopes say nothing about tools
+			c.rw.Header().Set("WWW-Authenticate", challenge(c, "insufficient_scope", "the token lacks a scope"))
+		}
+		return refuse(c, http.StatusForbidden, "scope", "the token needs the scopes "+strings.Join(is.scopes, " "))
+	}
+	if cl.refused != "" {
+		return refuse(c, http.StatusForbidden, "principal", c.who.id+" "+cl.refused)
+	}
+	return true
 }

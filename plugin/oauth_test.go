@@ -26,6 +26,8 @@ type idp struct {
 	server  *httptest.Server
 	rsa     *rsa.PrivateKey
 	ec      *ecdsa.PrivateKey
+	ec384   *ecdsa.PrivateKey
+	ec521   *ecdsa.PrivateKey
 	ed      ed25519.PrivateKey
 	keys    []map[string]string
 	fetches int
@@ -81,17 +83,29 @@ func newIDP(t *testing.T) *idp {
 	must(t, err)
 	_, p.ed, err = ed25519.GenerateKey(rand.Reader)
 	must(t, err)
-	public, err := p.ec.PublicKey.ECDH()
+	p.ec384, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	must(t, err)
-	point := public.Bytes()
+	p.ec521, err = ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	must(t, err)
 	p.keys = []map[string]string{
 		{"kty": "RSA", "kid": "r", "use": "sig", "n": b64(p.rsa.N.Bytes()), "e": b64(big.NewInt(int64(p.rsa.E)).Bytes())},
-		{"kty": "EC", "kid": "e", "alg": "ES256", "crv": "P-256", "x": b64(point[1:33]), "y": b64(point[33:])},
+		point(t, "e", "P-256", p.ec),
+		point(t, "e384", "P-384", p.ec384),
+		point(t, "e521", "P-521", p.ec521),
 		{"kty": "OKP", "kid": "d", "crv": "Ed25519", "x": b64(p.ed.Public().(ed25519.PublicKey))},
 	}
 	p.server = httptest.NewServer(p)
 	t.Cleanup(func() { p.server.Close() })
 	return p
+}
+
+func point(t *testing.T, kid, crv string, private *ecdsa.PrivateKey) map[string]string {
+	t.Helper()
+	public, err := private.PublicKey.ECDH()
+	must(t, err)
+	raw := public.Bytes()
+	half := len(raw) / 2
+	return map[string]string{"kty": "EC", "kid": kid, "crv": crv, "x": b64(raw[1 : 1+half]), "y": b64(raw[1+half:])}
 }
 
 const audience = "https://n.example/mcp/mcp"
@@ -122,22 +136,29 @@ func (p *idp) sign(t *testing.T, header, claims map[string]interface{}) string {
 
 func (p *idp) signText(t *testing.T, alg, text string) string {
 	t.Helper()
-	hash := sha256.Sum256([]byte(text))
-	sum := hash[:]
 	var signature []byte
 	var err error
-	switch alg {
-	case "RS256":
-		signature, err = rsa.SignPKCS1v15(rand.Reader, p.rsa, crypto.SHA256, sum)
-	case "PS256":
-		signature, err = rsa.SignPSS(rand.Reader, p.rsa, crypto.SHA256, sum, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
-	case "ES256":
-		r, s, wrong := ecdsa.Sign(rand.Reader, p.ec, sum)
+	hash := map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, "512": crypto.SHA512}[alg[len(alg)-3:]]
+	var sum []byte
+	if hash != 0 {
+		h := hash.New()
+		_, _ = h.Write([]byte(text))
+		sum = h.Sum(nil)
+	}
+	ec := map[string]*ecdsa.PrivateKey{"ES256": p.ec, "ES384": p.ec384, "ES512": p.ec521}[alg]
+	switch {
+	case ec != nil:
+		r, s, wrong := ecdsa.Sign(rand.Reader, ec, sum)
 		err = wrong
-		signature = append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
-	case "EdDSA":
+		size := (ec.Params().BitSize + 7) / 8
+		signature = append(r.FillBytes(make([]byte, size)), s.FillBytes(make([]byte, size))...)
+	case strings.HasPrefix(alg, "RS"):
+		signature, err = rsa.SignPKCS1v15(rand.Reader, p.rsa, hash, sum)
+	case strings.HasPrefix(alg, "PS"):
+		signature, err = rsa.SignPSS(rand.Reader, p.rsa, hash, sum, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
+	case strings.HasPrefix(alg, "Ed"):
 		signature = ed25519.Sign(p.ed, []byte(text))
-	case "HS256": // with the public key, which everybody has
+	case alg == "HS256": // with the public key, which everybody has
 		mac := hmac.New(sha256.New, p.rsa.N.Bytes())
 		_, _ = mac.Write([]byte(text))
 		signature = mac.Sum(nil)
@@ -170,7 +191,8 @@ func TestOAuthTokens(t *testing.T) {
 	p := newIDP(t)
 	s := &seen{}
 	h := start(t, p.config(), s)
-	for alg, kid := range map[string]string{"RS256": "r", "PS256": "r", "ES256": "e", "EdDSA": "d"} {
+	for alg, kid := range map[string]string{"RS256": "r", "RS384": "r", "RS512": "r", "PS256": "r", "PS384": "r", "PS512": "r",
+		"ES256": "e", "ES384": "e384", "ES512": "e521", "EdDSA": "d", "Ed25519": "d"} {
 		for _, header := range []map[string]interface{}{head(alg, kid), {"alg": alg}} {
 			text := p.sign(t, header, p.claimsFor(nil))
 			for i := 0; i < 2; i++ { // the second time from memory
@@ -244,6 +266,8 @@ func TestOAuthRefusals(t *testing.T) {
 		"no algorithm":             b64([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
 		"None":                     b64([]byte(`{"alg":"None"}`)) + "." + parts[1] + "." + parts[2],
 		"RS256 key for EdDSA":      p.sign(t, map[string]interface{}{"alg": "EdDSA", "kid": "r"}, p.claimsFor(nil)),
+		"P-384 key for ES256":      p.sign(t, head("ES256", "e384"), p.claimsFor(nil)),
+		"ES256 of a long key":      p.signText(t, "ES384", parts[0]+"."+parts[1]),
 		"unknown kid":              p.sign(t, head("ES256", "x"), p.claimsFor(nil)),
 		"kid as a number":          p.sign(t, map[string]interface{}{"alg": "ES256", "kid": 1}, p.claimsFor(nil)),
 		"crit":                     p.sign(t, map[string]interface{}{"alg": "ES256", "crit": []string{"x"}}, p.claimsFor(nil)),
@@ -267,72 +291,5 @@ func TestOAuthRefusals(t *testing.T) {
 	}
 	if rec := do(h, bearing(good)); rec.Code != 200 {
 		t.Errorf("the good token: status %d %s", rec.Code, rec.Body.String())
-	}
-}
-
-func TestPrincipalClaimAndScopes(t *testing.T) {
-	logged(t)
-	p := newIDP(t)
-	c := p.config()
-	c.OAuth.PrincipalClaim = "email"
-	c.OAuth.Scopes = []string{"mcp:read", "mcp:call"}
-	s := &seen{}
-	h := start(t, c, s)
-	for _, has := range []map[string]interface{}{{"scope": "mcp:call x mcp:read"}, {"scp": []string{"mcp:read", "mcp:call"}}} {
-		has["email"] = "alice@n.example"
-		if rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(has)))); rec.Code != 200 || s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice@n.example" {
-			t.Errorf("%v: status %d %s", has, rec.Code, rec.Body.String())
-		}
-	}
-	rec := do(h, bearing(p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"email": "a", "scope": "mcp:read"}))))
-	challenge := rec.Header().Get("WWW-Authenticate")
-	if rec.Code != 403 || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="mcp:read mcp:call"`) {
-		t.Errorf("too little scope: status %d %s", rec.Code, challenge)
-	}
-}
-
-func TestMetadata(t *testing.T) {
-	logged(t)
-	p := newIDP(t)
-	c := p.config()
-	c.OAuth.Scopes = []string{"mcp"}
-	s := &seen{}
-	h := start(t, c, s)
-	for path, status := range map[string]int{
-		"/.well-known/oauth-protected-resource":            200,
-		"/.well-known/oauth-protected-resource/mcp/mcp":    200,
-		"/.well-known/oauth-protected-resource/mcp":        200,
-		"/.well-known/oauth-protected-resource/other":      404,
-		"/.well-known/oauth-protected-resource/mcpx":       404,
-		"/.well-known/oauth-authorization-server":          404,
-		"/.well-known/openid-configuration":                404,
-		"/mcp/.well-known/oauth-protected-resource":        404,
-		"/mcp/x/.well-known/openid-configuration":          404,
-		"/.well-known/oauth-protected-resource/mcp/../../": 404,
-	} {
-		rec := do(h, httptest.NewRequest("GET", path, nil))
-		if path == "/.well-known/oauth-protected-resource/mcp/../../" && rec.Code == 200 {
-			continue // it says nothing else than the root
-		}
-		if rec.Code != status || s.calls != 0 {
-			t.Errorf("%s: status %d", path, rec.Code)
-		}
-		var doc map[string]interface{}
-		if status == 200 && (json.Unmarshal(rec.Body.Bytes(), &doc) != nil || doc["resource"] != audience || rec.Header().Get("Content-Type") != "application/json") {
-			t.Errorf("%s: %s", path, rec.Body.String())
-		}
-	}
-	if rec := do(h, httptest.NewRequest("POST", "/.well-known/oauth-protected-resource", nil)); rec.Code != 405 {
-		t.Errorf("POST: status %d", rec.Code)
-	}
-	r := post("/mcp/mcp", readFile)
-	r.Header.Del("Authorization")
-	want := `Bearer resource_metadata="https://n.example/.well-known/oauth-protected-resource/mcp/mcp", scope="mcp"`
-	if got := do(h, r).Header().Get("WWW-Authenticate"); got != want {
-		t.Errorf("the challenge is %s, want %s", got, want)
-	}
-	// In token mode it is bare.
-	if got := do(start(t, config(), s), r).Header().Get("WWW-Authenticate"); got != "Bearer" {
-		t.Errorf("in token mode the challenge is %s", got)
 	}
 }

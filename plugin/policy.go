@@ -25,18 +25,44 @@ var hubTools = map[string]bool{
 func checkGrant(c *call) bool {
 	g := c.who.grants
 	m := c.message
-	if c.e.cfg.Backend == "hub" || m.method == "subscriptions/listen" {
-		return checkPlace(c) && checkMethod(c)
+	if c.e.hub || g.asking != nil || m.method == "subscriptions/listen" {
+		return checkPlace(c) && checkMethod(c) && (!waits(c) || becomeStream(c))
 	}
 	return g.all || m.method == "" || g.tools[m.tool] || checkMethod(c)
 }
 
-// checkPlace is about where on a hub, and in which limit.
+// checkPlace is about where on a hub.
 func checkPlace(c *call) bool {
-	if c.e.cfg.Backend == "hub" && !c.who.grants.all && !checkHubPlace(c) {
+	return !c.e.hub || c.who.grants.all || checkHubPlace(c)
+}
+
+// waits says whether a POST stays open for long, and so is counted as a stream:
+// what a call of the aggregate is aimed at is the hub's to see.
+func waits(c *call) bool {
+	m := c.message
+	asking := c.who.grants.asking
+	switch {
+	case m.method == "subscriptions/listen":
+		return true
+	case m.method != "tools/call":
 		return false
+	case asking == nil:
+		return false
+	case c.e.hub:
+		return asksOnHub(c, asking)
 	}
-	return c.message.method != "subscriptions/listen" || becomeStream(c)
+	return asking.all || asking.tools[m.tool]
+}
+
+func asksOnHub(c *call, asking *grants) bool {
+	server := c.server
+	if c.who.grants.all { // nobody has looked at the place yet
+		server = hubServer(c)
+	}
+	if server == "hub" {
+		return c.message.tool == "call_tool"
+	}
+	return asking.all || granted(asking, server, c.message.tool)
 }
 
 func checkMethod(c *call) bool {
@@ -59,25 +85,34 @@ func checkMethod(c *call) bool {
 func granted(g *grants, server, tool string) bool {
 	switch server {
 	case "":
-		return g.tools[tool] && !strings.Contains(tool, "/")
+		return g.tools[tool]
 	case "hub":
 		return hubTools[tool] && len(g.servers) > 0
 	}
 	server = strings.TrimPrefix(server, "servers/")
-	return g.tools[server+"/*"] || (g.tools[server+"/"+tool] && tool != "*")
+	return g.whole[server] || g.tools[server+"/"+tool]
+}
+
+// hubServer is what a path on a hub is of: servers/NAME, hub for the aggregate,
+// or nothing.
+func hubServer(c *call) string {
+	parts := strings.SplitN(strings.TrimPrefix(c.r.URL.Path[len(c.e.prefix):], "/"), "/", 3)
+	switch {
+	case parts[0] == "hub":
+		return "hub"
+	case parts[0] == "servers" && len(parts) > 1:
+		return "servers/" + parts[1]
+	}
+	return ""
 }
 
 // checkHubPlace refuses, before it is woken, a server of which nothing is
 // granted, and every part of the hub that is not a server's or the aggregate's.
 func checkHubPlace(c *call) bool {
 	g := c.who.grants
-	parts := strings.SplitN(strings.TrimPrefix(c.r.URL.Path[len(c.e.prefix):], "/"), "/", 3)
-	switch {
-	case parts[0] == "hub" && len(g.servers) > 0:
-		c.server = "hub"
-		return true
-	case parts[0] == "servers" && len(parts) > 1 && g.servers[parts[1]]:
-		c.server = "servers/" + parts[1]
+	server := hubServer(c)
+	if (server == "hub" && len(g.servers) > 0) || g.servers[strings.TrimPrefix(server, "servers/")] {
+		c.server = server
 		return true
 	}
 	return refuse(c, http.StatusForbidden, "server", "nothing here is granted to "+c.who.id)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type streamWriter struct {
 	sse     bool
 	json    bool // the answer is held
 	held    []byte
+	ends    bool // the token expires, or its grant can be revoked
 	dead    bool
 }
 
@@ -42,11 +44,17 @@ func newStreamWriter(c *call) *streamWriter {
 	method := c.message.method
 	opening := c.e.cfg.Backend == "other" && (method == "initialize" || method == "server/discover")
 	listing := filtered != nil && method == "tools/list"
+	ends := c.who.until != math.MaxInt64 || c.who.grant != ""
 	if c.method != http.MethodGet && !opening && !listing {
-		return nil
+		if !ends {
+			return nil
+		}
+		w := &streamWriter{c: c, rw: c.rw, ends: true}
+		w.flusher, _ = c.rw.(http.Flusher)
+		return w
 	}
 	c.r.Header["Accept-Encoding"] = []string{"identity"}
-	w := &streamWriter{c: c, rw: c.rw,
+	w := &streamWriter{c: c, rw: c.rw, ends: ends,
 		scan: &scanner{place: newPlace(c.e, c.r), seek: true, limit: maxEvent, grants: filtered}}
 	if filtered != nil {
 		w.scan.limit = maxHeld
@@ -83,7 +91,7 @@ func (w *streamWriter) WriteHeader(code int) {
 	w.json = code < 300 && w.filter != nil && !w.sse && strings.Contains(kind, "json")
 	encoding := strings.Join(h["Content-Encoding"], ",")
 	switch {
-	case (w.sse || w.json) && encoding != "" && encoding != "identity":
+	case (w.json || (w.sse && w.scan != nil)) && encoding != "" && encoding != "identity":
 		w.fail("the backend encodes its answer although it was asked not to")
 		return
 	case w.json:
@@ -112,6 +120,8 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 	switch {
 	case w.dead:
 		return 0, errClosed
+	case w.ends && w.sse && w.over():
+		return 0, errClosed
 	case w.json:
 		w.held = append(w.held, p...)
 		if len(w.held) > maxHeld {
@@ -129,6 +139,18 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 		w.scan = nil
 	}
 	return len(p), w.pass(passed, why)
+}
+
+// over ends a stream whose token has expired, or whose grant was revoked.
+func (w *streamWriter) over() bool {
+	why := ended(w.c)
+	if why == "" {
+		return false
+	}
+	w.dead = true
+	w.c.verdict = "ended"
+	w.c.e.log.Info("a stream of " + w.c.who.id + " was ended: " + why)
+	return true
 }
 
 // pass writes what a scan let through.

@@ -87,7 +87,7 @@ func TestRealIdentityProvider(t *testing.T) {
 		_, backendFile := rig.NewToken(t)
 		_, clientFile := rig.NewToken(t)
 		s.SetDynamic(t, s.dynamic(clientFile, backendFile, fmt.Sprintf(
-			"          oauth: {issuer: %q, audience: %q, tools: [read_file]}\n", provider.URL, audience)))
+			"          oauth: {issuer: %q, audience: %q, tools: [read_file], principals: {sid1: [read_file]}}\n", provider.URL, audience)))
 		as := func(token, body string) answer {
 			return attack{token: "Bearer " + token, body: body, method: "POST"}.request("").http1(t, s.Web)
 		}
@@ -128,7 +128,7 @@ func TestRealIdentityProvider(t *testing.T) {
 		// The issuer is gone: its keys are known, and the token still passes.
 		provider.Close()
 		s.SetDynamic(t, s.dynamic(clientFile, backendFile, fmt.Sprintf(
-			"          oauth: {issuer: %q, audience: %q, tools: [read_file, other]}\n", provider.URL, audience)))
+			"          oauth: {issuer: %q, audience: %q, tools: [read_file, other], principals: {sid1: [read_file, other]}}\n", provider.URL, audience)))
 		if a := as(token, readFile); a.status != 200 {
 			t.Errorf("with the issuer down and after a reload: %d %s", a.status, a.body)
 		}
