@@ -50,6 +50,8 @@ var miscompiled = []struct{ what, why, example string }{
 		`func f(c chan int) int { return <-c }`},
 	{"new(value)", "a pointer to zero",
 		`func f() *int { return new(42) }`},
+	{"two-valued look-up in a map, in a loop", "a value that is not there is the one of the round before",
+		`func f(m map[string]int) { for i := 0; i < 3; i++ { v, ok := m["a"]; g(v, ok) } }`},
 }
 
 // The standard library's own targets of errors.As are sound.
@@ -73,6 +75,9 @@ func dialect(set *token.FileSet, f *ast.File) []string {
 		case *ast.AssignStmt:
 			if len(n.Rhs) > 1 {
 				say(n, "parallel assignment")
+			}
+			if loops > 0 && len(n.Lhs) == 2 && ident(n.Lhs[0]) != "_" && lookUp(n.Rhs[0]) {
+				say(n, "two-valued look-up in a map, in a loop")
 			}
 		case *ast.ReturnStmt:
 			for i, r := range n.Results {
@@ -202,6 +207,11 @@ func calls(n *ast.CallExpr, say func(ast.Node, string)) {
 			say(n, "errors.Is or errors.As with a type of ours")
 		}
 	}
+}
+
+func lookUp(e ast.Expr) bool {
+	_, index := e.(*ast.IndexExpr)
+	return index
 }
 
 func ident(e ast.Expr) string {

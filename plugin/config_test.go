@@ -60,6 +60,18 @@ var mistakeRows = []struct {
 	{"other than tools/call", func(c *Config) { c.Tokens[0].Tools = []string{"method:tools/call"} }},
 	{"other than tools/call", func(c *Config) { c.Tokens[0].Tools = []string{"method:*"} }},
 	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"ask:method:x"} }},
+	{"private: belongs into EGRESS_ALLOW", func(c *Config) { c.Tokens[0].Egress = []string{"private:nas.home:443"} }},
+	{`egress has "10.0.0.1"`, func(c *Config) { c.Tokens[0].Egress = []string{"ok.example", "10.0.0.1"} }},
+	{`egress has "*.com"`, func(c *Config) { c.Tokens[0].Egress = []string{"*.com"} }},
+	{"egress has 257 rules", func(c *Config) { c.Tokens[0].Egress = make([]string, 257) }},
+	{"egress is for backend: sandbox and hub", func(c *Config) {
+		c.Backend = "other"
+		c.Tokens[0].Egress = []string{"a.example"}
+	}},
+	{"written %2F", func(c *Config) { c.Tokens[0].Tools = []string{"user/update"} }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"user%2"} }},
+	{"which is not a grant", func(c *Config) { c.Tokens[0].Tools = []string{"user%zz"} }},
+	{"percent-encoded, such as", func(c *Config) { c.Tokens[0].Tools = []string{"übung"} }},
 	{"expires is", func(c *Config) { c.Tokens[0].Expires = "soon" }},
 	{"expires is", func(c *Config) { c.Tokens[0].Expires = "1027-06-30" }}, // in nanoseconds that is in 2196
 	{"expires is", func(c *Config) { c.Tokens[0].Expires = "1500-01-01" }},
@@ -74,20 +86,6 @@ var mistakeRows = []struct {
 	{"logLevel is", func(c *Config) { c.LogLevel = "trace" }},
 	{"auditlog2 is not a setting", func(c *Config) { c.Extra = map[string]interface{}{"auditlog2": "true"} }},
 	{"toolz is not a setting", func(c *Config) { c.Tokens[0].Extra = map[string]interface{}{"toolz": "x"} }},
-	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("") }},
-	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("http://id.example") }},
-	{"oauth.issuer is", func(c *Config) { c.OAuth = oauthConfig("https://user@id.example") }},
-	{"oauth.audience is", func(c *Config) {
-		c.OAuth = oauthConfig("https://id.example")
-		c.OAuth.Audience = "https://n.example/other"
-	}},
-	{"oauth.jwksUrl is", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.JWKSURL = "ftp://x" }},
-	{"oauth: tools is empty", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.Tools = nil }},
-	{"oauth.scopes has", func(c *Config) { c.OAuth = oauthConfig("https://id.example"); c.OAuth.Scopes = []string{`a"b`} }},
-	{"oauth.isuer is not", func(c *Config) {
-		c.OAuth = oauthConfig("https://id.example")
-		c.OAuth.Extra = map[string]interface{}{"isuer": "x"}
-	}},
 }
 
 // ofNothing is what printf %s "$TOKEN" | sha256sum says without a TOKEN.
@@ -115,15 +113,10 @@ func TestNoTokenIsNone(t *testing.T) {
 	}
 }
 
-func oauthConfig(issuer string) *OAuth {
-	return &OAuth{Issuer: issuer, Audience: "https://n.example/mcp/mcp", Tools: []string{"read_file"},
-		Principals: map[string][]string{"alice": {"read_file"}, "bob": {"read_file"}, "alice@n.example": {"read_file"}}}
-}
-
 func TestMistakes(t *testing.T) {
 	logged(t)
-	for i := range mistakeRows {
-		row := mistakeRows[i]
+	for i := range append(mistakeRows, oauthMistakes...) {
+		row := append(mistakeRows, oauthMistakes...)[i]
 		c := config()
 		row.spoil(c)
 		h, err := New(context.Background(), &seen{}, c, "name")

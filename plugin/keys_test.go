@@ -110,7 +110,9 @@ func TestWeakKeys(t *testing.T) {
 		"short RSA":        {Kty: "RSA", N: b64(big.NewInt(1 << 40).Bytes()), E: "AQAB"},
 		"RSA exponent one": {Kty: "RSA", N: b64(make([]byte, 256)), E: "AQ"},
 		"off the curve":    {Kty: "EC", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))},
-		"other curve":      {Kty: "EC", Crv: "P-384", X: b64(make([]byte, 48)), Y: b64(make([]byte, 48))},
+		"off a longer one": {Kty: "EC", Crv: "P-384", X: b64(make([]byte, 48)), Y: b64(make([]byte, 48))},
+		"other curve":      {Kty: "EC", Crv: "secp256k1", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))},
+		"short coordinate": {Kty: "EC", Crv: "P-256", X: b64(make([]byte, 31)), Y: b64(make([]byte, 33))},
 		"symmetric":        {Kty: "oct"},
 		"short Ed25519":    {Kty: "OKP", Crv: "Ed25519", X: b64(make([]byte, 31))},
 		"X25519":           {Kty: "OKP", Crv: "X25519", X: b64(make([]byte, 32))},
@@ -118,6 +120,56 @@ func TestWeakKeys(t *testing.T) {
 	} {
 		if publicKey(&j) != nil {
 			t.Errorf("%s is a key", desc)
+		}
+	}
+}
+
+// Keys need no id, and where they have none a rotation is still seen.
+func TestKeysWithoutID(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	for i := range p.keys {
+		delete(p.keys[i], "kid")
+	}
+	h := start(t, p.config(), &seen{})
+	good := func(from *idp, kid string) int {
+		return do(h, bearing(from.sign(t, head("ES256", kid), p.claimsFor(map[string]interface{}{"jti": time.Now().UnixNano()})))).Code
+	}
+	if code := good(p, "e"); code != 200 {
+		t.Errorf("a token with a key id: status %d", code)
+	}
+	next := newIDP(t)
+	for i := range next.keys {
+		delete(next.keys[i], "kid")
+	}
+	p.mu.Lock()
+	p.keys = next.keys
+	p.mu.Unlock()
+	if code := good(next, "e"); code != 401 || p.fetches != 1 {
+		t.Errorf("within the interval: status %d, %d fetches", code, p.fetches)
+	}
+	aged(p, 0, time.Minute)
+	if code := good(next, "e"); code != 200 || p.fetches != 2 {
+		t.Errorf("a new key: status %d, %d fetches", code, p.fetches)
+	}
+	if code := good(p, "e"); code != 401 {
+		t.Errorf("the old key: status %d", code)
+	}
+}
+
+// Issuers publish their keys' place in one of three documents.
+func TestDiscovery(t *testing.T) {
+	logged(t)
+	for _, at := range []string{"/.well-known/oauth-authorization-server/realms/x", "/.well-known/openid-configuration/realms/x", "/realms/x/.well-known/openid-configuration"} {
+		for issuer, status := range map[string]int{"": 200, "/": 503, "x": 503} {
+			p := newIDP(t)
+			p.documents = map[string]string{at: p.server.URL + "/realms/x" + issuer}
+			c := p.config()
+			c.OAuth.Issuer = p.server.URL + "/realms/x"
+			token := p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"iss": c.OAuth.Issuer}))
+			if rec := do(start(t, c, &seen{}), bearing(token)); rec.Code != status {
+				t.Errorf("%s of issuer …%s: status %d", at, issuer, rec.Code)
+			}
 		}
 	}
 }

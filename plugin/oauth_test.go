@@ -22,18 +22,20 @@ import (
 
 // idp is an issuer with one key of each type.
 type idp struct {
-	mu      sync.Mutex
-	server  *httptest.Server
-	rsa     *rsa.PrivateKey
-	ec      *ecdsa.PrivateKey
-	ec384   *ecdsa.PrivateKey
-	ec521   *ecdsa.PrivateKey
-	ed      ed25519.PrivateKey
-	keys    []map[string]string
-	fetches int
-	down    bool
-	hold    chan struct{} // not nil: a fetch of keys waits for it
-	entered chan struct{}
+	mu     sync.Mutex
+	server *httptest.Server
+	rsa    *rsa.PrivateKey
+	ec     *ecdsa.PrivateKey
+	ec384  *ecdsa.PrivateKey
+	ec521  *ecdsa.PrivateKey
+	ed     ed25519.PrivateKey
+	keys   []map[string]string
+	// documents are discovery documents: path to issuer; nil: OpenID Connect's own
+	documents map[string]string
+	fetches   int
+	down      bool
+	hold      chan struct{} // not nil: a fetch of keys waits for it
+	entered   chan struct{}
 }
 
 func (p *idp) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -57,8 +59,12 @@ func (p *idp) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(rw).Encode(map[string]interface{}{"keys": keys})
 		return
 	}
-	if r.URL.Path == "/.well-known/openid-configuration" {
-		_ = json.NewEncoder(rw).Encode(map[string]string{"issuer": p.server.URL, "jwks_uri": p.server.URL + "/keys"})
+	issuer := p.documents[r.URL.Path]
+	if p.documents == nil && r.URL.Path == "/.well-known/openid-configuration" {
+		issuer = p.server.URL
+	}
+	if issuer != "" {
+		_ = json.NewEncoder(rw).Encode(map[string]string{"issuer": issuer, "jwks_uri": p.server.URL + "/keys"})
 		return
 	}
 	rw.WriteHeader(404)
