@@ -10,10 +10,9 @@ import (
 	"sync"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
-	"github.com/sallyport-dev/sallyport/hub/mux"
-	"github.com/sallyport-dev/sallyport/hub/transport"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/process"
 )
 
@@ -23,7 +22,7 @@ type Catalog interface {
 	Visible(id identity.Identity) []*lifecycle.Server
 }
 
-// Aggregate implements transport.Target.
+// Aggregate implements mcphttp.Target.
 type Aggregate struct {
 	catalog Catalog
 
@@ -42,8 +41,8 @@ func New(catalog Catalog) *Aggregate {
 	return &Aggregate{catalog: catalog, sessions: map[key]*lifecycle.Session{}}
 }
 
-// Open implements transport.Target.
-func (a *Aggregate) Open(lifecycle.Push) transport.Session { return &session{Aggregate: a} }
+// Open implements mcphttp.Target.
+func (a *Aggregate) Open(mcphttp.Push) mcphttp.Session { return &session{Aggregate: a} }
 
 // session knows a client's calls, which it may cancel; what they run in
 // belongs to the principal.
@@ -52,7 +51,7 @@ type session struct {
 	running sync.Map // id to context.CancelFunc
 }
 
-func (s *session) Handle(ctx context.Context, req lifecycle.Request) (lifecycle.Cancel, error) {
+func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	m := req.Message
 	if m.Method == "notifications/cancelled" {
 		if cancel, ok := s.running.Load(string(m.Bytes(m.Param("requestId")))); ok {
@@ -72,7 +71,7 @@ func (s *session) Handle(ctx context.Context, req lifecycle.Request) (lifecycle.
 	} else if stop != nil {
 		context.AfterFunc(ctx, stop)
 	}
-	return lifecycle.Cancel(cancel), err
+	return mcphttp.Cancel(cancel), err
 }
 
 func (s *session) Close()     {}
@@ -80,7 +79,7 @@ func (s *session) Gone() bool { return false }
 
 // ending is told of the end of a call.
 type ending struct {
-	mux.Sink
+	mcphttp.Sink
 	end func()
 }
 
@@ -90,12 +89,12 @@ func (e ending) Deliver(raw []byte, final bool) {
 	}
 }
 
-// Once implements transport.Target.
-func (a *Aggregate) Once(ctx context.Context, req lifecycle.Request) (lifecycle.Cancel, error) {
+// Once implements mcphttp.Target.
+func (a *Aggregate) Once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	return a.handle(ctx, req, true)
 }
 
-func (a *Aggregate) handle(ctx context.Context, req lifecycle.Request, modern bool) (lifecycle.Cancel, error) {
+func (a *Aggregate) handle(ctx context.Context, req mcphttp.Request, modern bool) (mcphttp.Cancel, error) {
 	m := req.Message
 	answer := func(result map[string]any) {
 		if modern {
@@ -113,12 +112,12 @@ func (a *Aggregate) handle(ctx context.Context, req lifecycle.Request, modern bo
 		answer(map[string]any{"tools": tools})
 	case m.Method == "initialize" && !modern:
 		version := m.Text(m.Param("protocolVersion"))
-		if version == "" || !lifecycle.Known(version) {
+		if version == "" || !mcphttp.Known(version) {
 			version = "2025-11-25"
 		}
 		answer(map[string]any{"protocolVersion": version, "capabilities": capabilities, "serverInfo": info, "instructions": instructions})
 	case m.Method == "server/discover" && modern:
-		answer(map[string]any{"supportedVersions": []string{lifecycle.Stateless}, "capabilities": capabilities, "instructions": instructions,
+		answer(map[string]any{"supportedVersions": []string{mcphttp.Stateless}, "capabilities": capabilities, "instructions": instructions,
 			"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": info}})
 	case m.Method == "ping" && !modern:
 		answer(map[string]any{})
@@ -130,7 +129,7 @@ func (a *Aggregate) handle(ctx context.Context, req lifecycle.Request, modern bo
 
 // call runs one of the six tools. The target is checked here and again by the
 // server itself.
-func (a *Aggregate) call(ctx context.Context, req lifecycle.Request, modern bool, answer func(map[string]any)) (lifecycle.Cancel, error) {
+func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, answer func(map[string]any)) (mcphttp.Cancel, error) {
 	m := req.Message
 	name, target := m.Text(m.Param("name")), m.Text(m.Param("arguments", "server"))
 	if name == "list_servers" {
@@ -155,7 +154,7 @@ func (a *Aggregate) call(ctx context.Context, req lifecycle.Request, modern bool
 			answer(result(value, nil))
 		}
 	}()
-	return lifecycle.Cancel(cancel), nil
+	return mcphttp.Cancel(cancel), nil
 }
 
 func (a *Aggregate) find(id identity.Identity, name string) *lifecycle.Server {
@@ -169,7 +168,7 @@ func (a *Aggregate) find(id identity.Identity, name string) *lifecycle.Server {
 
 // pass sends a tool's call to its server under the client's own id, so that
 // answer and progress come back as the server wrote them.
-func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req lifecycle.Request, modern bool) error {
+func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req mcphttp.Request, modern bool) error {
 	m := req.Message
 	name, _ := json.Marshal(m.Text(m.Param("arguments", "tool")))
 	params := fmt.Appendf(nil, `{"name":%s`, name)
@@ -187,7 +186,7 @@ func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req lifecycle
 	if modern {
 		sink = complete{sink}
 	}
-	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, lifecycle.Request{Message: inner, Identity: req.Identity, Sink: sink})
+	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, mcphttp.Request{Message: inner, Identity: req.Identity, Sink: sink})
 	if cancel != nil {
 		context.AfterFunc(ctx, cancel)
 	}
@@ -212,7 +211,7 @@ func (a *Aggregate) session(s *lifecycle.Server, principal string) *lifecycle.Se
 
 // complete adds what 2026-07-28 demands of each result and older servers do
 // not know.
-type complete struct{ mux.Sink }
+type complete struct{ mcphttp.Sink }
 
 func (c complete) Deliver(raw []byte, final bool) {
 	if m, err := jsonrpc.Parse(raw); err == nil && final {

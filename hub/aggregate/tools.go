@@ -9,6 +9,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
 	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 const instructions = "This server stands for several others. list_servers names them, list_tools their tools, get_tool_schema one tool's arguments; call_tool calls it. A sleeping server is woken by its use."
@@ -73,7 +74,7 @@ func (a *Aggregate) list(id identity.Identity) any {
 }
 
 // run answers the tools that concern one server. A panic is one failed call.
-func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req lifecycle.Request, name string, modern bool) (value any, err error) {
+func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Request, name string, modern bool) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/hub/lifecycle"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // The tools run beside the session, where nobody else would catch a panic.
 func TestPanicInAToolIsItsError(t *testing.T) {
-	value, err := new(Aggregate).run(t.Context(), nil, lifecycle.Request{}, "wake_server", false)
+	value, err := new(Aggregate).run(t.Context(), nil, mcphttp.Request{}, "wake_server", false)
 	if value != nil || err == nil || !strings.Contains(err.Error(), "internal error") {
 		t.Errorf("%v, %v", value, err)
 	}

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // binding ties a tool's argument to the header that repeats it (x-mcp-header,
@@ -26,60 +26,6 @@ type HeaderError struct{ Text string }
 
 // Error implements error.
 func (e *HeaderError) Error() string { return e.Text }
-
-// CheckStateless answers a message of 2026-07-28 whose headers disagree with
-// its body, or whose request lacks what every request must say. nil lets it
-// pass.
-func CheckStateless(h http.Header, m *jsonrpc.Message) []byte {
-	mismatch := func(header, body string) []byte {
-		return jsonrpc.Fault(m.ID(), jsonrpc.HeaderMismatch, "header mismatch: %s is %q, in the body it is %q", header, h.Get(header), body)
-	}
-	if !m.IsRequest() {
-		if given := h.Get("Mcp-Method"); given != "" && given != m.Method {
-			return mismatch("Mcp-Method", m.Method)
-		}
-		return nil
-	}
-	capabilities := m.Param("_meta", "io.modelcontextprotocol/clientCapabilities")
-	version := m.Text(m.Param("_meta", jsonrpc.VersionKey))
-	param := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[m.Method]
-	name, valid := decoded(h.Get("Mcp-Name"))
-	switch {
-	case version == "" || !capabilities.Present() || m.Raw[capabilities.Start] != '{':
-		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params._meta must hold io.modelcontextprotocol/protocolVersion and /clientCapabilities")
-	case version != h.Get("Mcp-Protocol-Version"):
-		return mismatch("Mcp-Protocol-Version", version)
-	case h.Get("Mcp-Method") != m.Method:
-		return mismatch("Mcp-Method", m.Method)
-	case param != "" && (!valid || len(h.Values("Mcp-Name")) != 1 || name != m.Text(m.Param(param))):
-		return mismatch("Mcp-Name", m.Text(m.Param(param)))
-	}
-	return nil
-}
-
-// Headers are those of a stateless request that its server has to see.
-func Headers(h http.Header) http.Header {
-	out := http.Header{}
-	for name, values := range h {
-		if strings.HasPrefix(name, "Mcp-") && name != "Mcp-Session-Id" {
-			out[name] = values
-		}
-	}
-	return out
-}
-
-// decoded undoes =?base64?…?=, which carries what a header cannot.
-func decoded(value string) (string, bool) {
-	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
-		return value, true
-	}
-	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
-		return value, true
-	}
-	plain, err := base64.StdEncoding.DecodeString(inner)
-	return string(plain), err == nil
-}
 
 // describe reads a tool's name and its header bindings.
 func describe(raw []byte) (name string, list []binding) {
@@ -112,7 +58,7 @@ func (t tool) check(h http.Header, m *jsonrpc.Message) error {
 	for _, b := range t.headers {
 		name := "Mcp-Param-" + b.header
 		at := m.Param(append([]string{"arguments"}, b.path...)...)
-		value, valid := decoded(h.Get(name))
+		value, valid := mcphttp.Decode(h.Get(name))
 		absent := !at.Present() || string(m.Bytes(at)) == "null"
 		switch given := len(h.Values(name)) > 0; {
 		case absent && !given:
@@ -140,7 +86,7 @@ func modernHeader(modern bool, method string) http.Header {
 	if !modern {
 		return nil
 	}
-	return http.Header{"Mcp-Protocol-Version": {Stateless}, "Mcp-Method": {method}}
+	return http.Header{"Mcp-Protocol-Version": {mcphttp.Stateless}, "Mcp-Method": {method}}
 }
 
 // listing is the hub's own tools/list.
@@ -150,7 +96,7 @@ func listing(modern bool, cursor string) *jsonrpc.Message {
 		params["cursor"] = cursor
 	}
 	if modern {
-		params["_meta"] = map[string]any{jsonrpc.VersionKey: Stateless,
+		params["_meta"] = map[string]any{jsonrpc.VersionKey: mcphttp.Stateless,
 			"io.modelcontextprotocol/clientInfo":         map[string]string{"name": "sallyport-hub", "version": "1"},
 			"io.modelcontextprotocol/clientCapabilities": map[string]any{}}
 	}
@@ -160,7 +106,7 @@ func listing(modern bool, cursor string) *jsonrpc.Message {
 
 // Once takes one request of the stateless era. Its errors are those of
 // Session.Handle.
-func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
+func (s *Server) Once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	m := req.Message
 	if fault := s.refuse(req); fault != nil {
 		req.Sink.Deliver(fault, true)
@@ -193,9 +139,9 @@ func (s *Server) Once(ctx context.Context, req Request) (Cancel, error) {
 }
 
 // discovered answers from the snapshot of a sleeping server.
-func (s *Server) discovered(req Request) bool {
+func (s *Server) discovered(req mcphttp.Request) bool {
 	m, snap := req.Message, s.snapshot()
-	if m.Text(m.Param("_meta", jsonrpc.VersionKey)) != Stateless {
+	if m.Text(m.Param("_meta", jsonrpc.VersionKey)) != mcphttp.Stateless {
 		return false
 	}
 	switch {
@@ -219,5 +165,5 @@ func (s *Server) discover(m *jsonrpc.Message) []byte {
 	if c := m.ErrorCode(); c == jsonrpc.UnsupportedVersion || c == jsonrpc.HeaderMismatch || c == jsonrpc.MissingCapability {
 		return m.Raw
 	}
-	return jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, Stateless, m.ErrorText())
+	return jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, mcphttp.Stateless, m.ErrorText())
 }

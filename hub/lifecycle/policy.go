@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/mux"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // covers reports whether a list of grants holds a tool of a server. A grant
@@ -30,7 +31,7 @@ func Reachable(id identity.Identity, server string) bool {
 
 // refuse answers a call of a tool that its sender may not call, or may not
 // call without the owner. nil lets it pass.
-func (s *Server) refuse(req Request) []byte {
+func (s *Server) refuse(req mcphttp.Request) []byte {
 	m := req.Message
 	if m.Method != "tools/call" {
 		return nil
@@ -49,7 +50,7 @@ func (s *Server) refuse(req Request) []byte {
 
 // vet refuses a call of a withheld tool, or one whose headers say something
 // else than its body.
-func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
+func (s *Server) vet(ctx context.Context, ch *channel, req mcphttp.Request) error {
 	m := req.Message
 	if m.Method != "tools/call" && m.Method != "tools/list" {
 		return nil
@@ -76,7 +77,7 @@ func (s *Server) vet(ctx context.Context, ch *channel, req Request) error {
 }
 
 // newCall prepares a request for its way.
-func (s *Server) newCall(req Request) *mux.Call {
+func (s *Server) newCall(req mcphttp.Request) *mux.Call {
 	c := &mux.Call{Message: req.Message, Sink: req.Sink, Header: req.Header, Timeout: s.cfg.CallTimeout}
 	switch req.Message.Method {
 	case "tools/list":
@@ -89,7 +90,7 @@ func (s *Server) newCall(req Request) *mux.Call {
 
 // filter takes out of a tools/list answer what its reader may not call and what
 // is withheld. An answer that loses nothing keeps every byte.
-func (s *Server) filter(req Request, m *jsonrpc.Message) []byte {
+func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 	at, err := m.Find(m.Result(), "tools"), m.Strict(m.Result(), "tools")
 	var all, kept [][]byte
 	for _, e := range m.Elements(at) {

@@ -20,6 +20,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // The figures of a server's life.
@@ -63,6 +64,14 @@ type StateError struct {
 // Error implements error.
 func (e *StateError) Error() string {
 	return fmt.Sprintf("server %s is %s: %s", e.Server, e.State, e.Reason)
+}
+
+// RetryIn implements mcphttp.Refusal.
+func (e *StateError) RetryIn() time.Duration { return e.RetryAfter }
+
+// Data implements mcphttp.Refusal.
+func (e *StateError) Data() json.RawMessage {
+	return fmt.Appendf(nil, `{"server":%q,"state":%q}`, e.Server, e.State)
 }
 
 // Server is one entry, asleep or awake.
@@ -283,7 +292,7 @@ func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, err
 	if tools == nil {
 		return nil, nil
 	}
-	m := mustParse(s.filter(Request{Identity: id}, mustParse(jsonrpc.Answer([]byte("0"), tools))))
+	m := mustParse(s.filter(mcphttp.Request{Identity: id}, mustParse(jsonrpc.Answer([]byte("0"), tools))))
 	var all [][]byte
 	for _, at := range m.Elements(m.Find(m.Result(), "tools")) {
 		all = append(all, m.Bytes(at))

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
-	"github.com/sallyport-dev/sallyport/hub/mux"
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // dead is a connection whose server is gone, or says nothing.
@@ -49,7 +49,7 @@ func greet(t *testing.T, s *lifecycle.Server) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Session(nil).Handle(t.Context(), lifecycle.Request{Message: m, Identity: identity.Identity{Tools: []string{"*"}}})
+	_, err = s.Session(nil).Handle(t.Context(), mcphttp.Request{Message: m, Identity: identity.Identity{Tools: []string{"*"}}})
 	return err
 }
 
@@ -134,8 +134,8 @@ func TestEachNewcomerTakesAPlaceOfItsOwn(t *testing.T) {
 	})
 	open := func() {
 		m, _ := jsonrpc.Parse(jsonrpc.Request("1", "initialize", []byte(`{"protocolVersion":"2099-01-01","capabilities":{}}`)))
-		req := lifecycle.Request{Message: m, Sink: make(answers, 1), Identity: identity.Identity{Tools: []string{"*"}}}
-		if _, err := s.Session(func(*jsonrpc.Message, mux.Sink) {}).Handle(t.Context(), req); err != nil {
+		req := mcphttp.Request{Message: m, Sink: make(answers, 1), Identity: identity.Identity{Tools: []string{"*"}}}
+		if _, err := s.Session(func(*jsonrpc.Message, mcphttp.Sink) {}).Handle(t.Context(), req); err != nil {
 			t.Error(err)
 		}
 	}
@@ -216,8 +216,8 @@ func TestRefusedHandshakeIsNotShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make(answers, 1)
-		session := s.Session(func(*jsonrpc.Message, mux.Sink) {})
-		if _, err := session.Handle(t.Context(), lifecycle.Request{Message: m, Sink: got, Identity: identity.Identity{Tools: []string{"*"}}}); err != nil {
+		session := s.Session(func(*jsonrpc.Message, mcphttp.Sink) {})
+		if _, err := session.Handle(t.Context(), mcphttp.Request{Message: m, Sink: got, Identity: identity.Identity{Tools: []string{"*"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if raw := <-got; !strings.Contains(raw, `"result"`) {

@@ -4,36 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"sync"
 
-	"github.com/sallyport-dev/sallyport/hub/mux"
-	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
-
-// Request is one message of a client.
-type Request struct {
-	Message  *jsonrpc.Message
-	Identity identity.Identity // who sent this very message
-	Sink     mux.Sink          // for the answer; unused where none is wanted
-	Header   http.Header       // the MCP headers of the stateless era
-}
-
-// Cancel tells the server that the client no longer waits for an answer.
-type Cancel func()
-
-// Push hands a client what belongs to none of its calls; near is the newest
-// running call, or nil. It must not block.
-type Push func(m *jsonrpc.Message, near mux.Sink)
 
 // Session is one client's session in the eras that have them. It outlives the
 // process behind it: a server that was asleep is greeted again with the
 // client's own words.
 type Session struct {
 	server *Server
-	push   Push
+	push   mcphttp.Push
 
 	mu    sync.Mutex // one message at a time, in the order of their coming
 	hello *jsonrpc.Message
@@ -43,15 +26,15 @@ type Session struct {
 }
 
 // Session starts a session. Nothing is woken by it.
-func (s *Server) Session(push Push) *Session { return &Session{server: s, push: push} }
+func (s *Server) Session(push mcphttp.Push) *Session { return &Session{server: s, push: push} }
 
 // OwnSession is a session of the hub itself, which answers no questions.
 func (s *Server) OwnSession() *Session {
-	return &Session{server: s, push: func(*jsonrpc.Message, mux.Sink) {}, hello: ownHello, ready: initialized}
+	return &Session{server: s, push: func(*jsonrpc.Message, mcphttp.Sink) {}, hello: ownHello, ready: initialized}
 }
 
 // Push implements mux.Client.
-func (c *Session) Push(m *jsonrpc.Message, near mux.Sink) { c.push(m, near) }
+func (c *Session) Push(m *jsonrpc.Message, near mcphttp.Sink) { c.push(m, near) }
 
 // Supports implements mux.Client. A process of its own may ask its client
 // anything; a shared one only what this client, too, declared.
@@ -66,7 +49,7 @@ func (c *Session) Supports(method string) bool {
 // Handle takes one message. An error is a *StateError or the end of ctx, and
 // then nothing was or will be delivered. It returns when the message is on its
 // way, which may take as long as the server takes to wake.
-func (c *Session) Handle(ctx context.Context, req Request) (Cancel, error) {
+func (c *Session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := req.Message
@@ -103,7 +86,7 @@ func (c *Session) notify(m *jsonrpc.Message) {
 
 // initialize answers from the snapshot, so that a client that only looks wakes
 // nobody, or else from the server.
-func (c *Session) initialize(ctx context.Context, req Request) error {
+func (c *Session) initialize(ctx context.Context, req mcphttp.Request) error {
 	m := req.Message
 	version := m.Text(m.Param("protocolVersion"))
 	c.hello, c.ready = m, nil
@@ -152,7 +135,7 @@ func (c *Session) wake(ctx context.Context) (err error) {
 }
 
 // call takes a request other than initialize.
-func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
+func (c *Session) call(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	if !c.live() && c.fromSnapshot(req) {
 		return nil, nil
 	}
@@ -174,7 +157,7 @@ func (c *Session) call(ctx context.Context, req Request) (Cancel, error) {
 
 // pass sends a request to an awake server. Its error says that nothing was
 // sent.
-func (c *Session) pass(ctx context.Context, ch *channel, req Request) (Cancel, error) {
+func (c *Session) pass(ctx context.Context, ch *channel, req mcphttp.Request) (mcphttp.Cancel, error) {
 	if ch.reply.IsError() && !c.server.cfg.Shared {
 		req.Sink.Deliver(jsonrpc.Splice(ch.reply.Raw, jsonrpc.Edit{At: ch.reply.IDSpan(), New: req.Message.ID()}), true)
 		return nil, nil
@@ -193,7 +176,7 @@ func (c *Session) pass(ctx context.Context, ch *channel, req Request) (Cancel, e
 }
 
 // fromSnapshot answers what a sleeping server need not be woken for.
-func (c *Session) fromSnapshot(req Request) bool {
+func (c *Session) fromSnapshot(req mcphttp.Request) bool {
 	m := req.Message
 	switch tools := c.server.snapshot().Tools; {
 	case m.Method == "ping":
@@ -239,7 +222,7 @@ func (s *Server) learn(hello, reply *jsonrpc.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said := reply.Bytes(reply.Result())
-	if !bytes.Equal(s.snap.Init[version], said) && slices.Contains(versions, version) {
+	if !bytes.Equal(s.snap.Init[version], said) && slices.Contains(mcphttp.Versions, version) {
 		s.snap.Init[version] = said
 		s.save()
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // linger is how long a canceled call is remembered for what the server may
@@ -28,17 +29,11 @@ const linger = 10 * time.Second
 // a server that is shared has nobody to send its updates to.
 const maxSubs, maxURI = 10000, 4096
 
-// Sink takes what answers one call. Deliver must not block. After a final
-// delivery nothing follows; a nil raw with final ends the call without answer.
-type Sink interface {
-	Deliver(raw []byte, final bool)
-}
-
 // Client is one session of a client. Its methods must not block.
 type Client interface {
 	// Push hands over a request or notification of the server that belongs to
 	// no particular call. near is the newest running call's sink, or nil.
-	Push(m *jsonrpc.Message, near Sink)
+	Push(m *jsonrpc.Message, near mcphttp.Sink)
 	// Supports reports whether the client answers requests of this method.
 	Supports(method string) bool
 }
@@ -56,7 +51,7 @@ type Options struct {
 type Call struct {
 	Message *jsonrpc.Message
 	Client  Client // nil for the stateless era and for the hub's own calls
-	Sink    Sink
+	Sink    mcphttp.Sink
 	Header  http.Header   // MCP headers for servers behind HTTP
 	Timeout time.Duration // the deadline, which progress does not extend; 0: none
 	// Rewrite may replace the response, whose id is the client's own again.

@@ -9,6 +9,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/mux"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // mute is a server that hears everything and says nothing.
@@ -25,9 +26,9 @@ func (m mute) Close() error { return nil }
 
 type client struct{ name string }
 
-func (*client) Push(*jsonrpc.Message, mux.Sink) {}
-func (*client) Supports(string) bool            { return false }
-func (*client) Deliver([]byte, bool)            {}
+func (*client) Push(*jsonrpc.Message, mcphttp.Sink) {}
+func (*client) Supports(string) bool                { return false }
+func (*client) Deliver([]byte, bool)                {}
 
 // What a client subscribes to takes bounded memory, and none once it is gone.
 func TestSubscriptionsAreBounded(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
 // The keys of MCP 2026-07-28 that correlate messages.
@@ -79,7 +80,7 @@ func (l *Link) endListen(m *jsonrpc.Message) bool {
 
 // call finds the call that a number written by the server means; without one
 // the sink leads nowhere.
-func (l *Link) call(raw []byte) (*Call, Sink) {
+func (l *Link) call(raw []byte) (*Call, mcphttp.Sink) {
 	id, _ := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64) // there is no call 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,10 +188,10 @@ func (l *Link) audience(m *jsonrpc.Message) (list []Client) {
 }
 
 // near is the sink of a client's newest running call, or nil.
-func (l *Link) near(client Client) Sink {
+func (l *Link) near(client Client) mcphttp.Sink {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var near Sink
+	var near mcphttp.Sink
 	newest := int64(0)
 	for id, c := range l.calls {
 		if c.Client == client && id > newest && !c.canceled {
@@ -202,7 +203,7 @@ func (l *Link) near(client Client) Sink {
 
 // logger is the only running call, if it is a stateless one that asked for
 // logs. With two of them a line could belong to either, and reaches neither.
-func (l *Link) logger() (found Sink) {
+func (l *Link) logger() (found mcphttp.Sink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {

@@ -1,48 +1,31 @@
 package service
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
-	"github.com/sallyport-dev/sallyport/hub/transport"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // Handler serves /healthz without a token, and below the base path, with one,
-// the servers, the aggregate and the status. A request meets the refusals in
-// the order written here.
+// the servers, the aggregate and the status. A request meets the steps in the
+// order in which they stand here.
 func (h *Hub) Handler() http.Handler {
-	next := http.Handler(http.HandlerFunc(h.route))
-	next = httpd.Bodies(next)
-	next = identity.Edge(h.set.RequireEdge, next)
-	next = httpd.Guard(h.set.Hosts, h.set.Origins, next)
-	next = httpd.Bearer(h.set.Token, next)
-	next = h.below(next)
-	return httpd.Streams(h.log, next)
-}
-
-// below answers the health check, and 404 to what the hub does not serve.
-// Requests end when the hub does.
-func (h *Hub) below(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/healthz":
-			_, _ = w.Write([]byte("ok\n"))
-		case !strings.HasPrefix(r.URL.Path, h.set.BasePath+"/"), strings.Contains(r.URL.Path, "/.well-known/"):
-			http.NotFound(w, r)
-		default:
-			ctx, cancel := context.WithCancelCause(r.Context())
-			defer cancel(nil)
-			defer context.AfterFunc(h.ended, func() { cancel(session.ErrUnknown) })()
-			next.ServeHTTP(w, r.WithContext(ctx))
-		}
-	})
+	return httpd.Chain(http.HandlerFunc(h.route),
+		httpd.Streams(h.log),
+		httpd.Lifetime(h.stopping, h.ended, session.ErrUnknown),
+		httpd.Below(h.set.BasePath),
+		httpd.Bearer(h.set.Token),
+		httpd.Guard(h.set.Hosts, h.set.Origins),
+		identity.Edge(h.set.RequireEdge),
+		httpd.Bodies,
+	)
 }
 
 func (h *Hub) route(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +61,7 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request, path, name, kind str
 	h.mu.Unlock()
 	switch {
 	case broken != nil:
-		transport.Refuse(w, &lifecycle.StateError{Server: name, State: "disabled", Reason: broken.Error()})
+		mcphttp.Refuse(w, &lifecycle.StateError{Server: name, State: "disabled", Reason: broken.Error()})
 	case s == nil:
 		http.Error(w, "there is no server "+name+" in mcp.json", http.StatusNotFound)
 	case kind == "sse":
@@ -90,8 +73,8 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request, path, name, kind str
 
 type target struct{ *lifecycle.Server }
 
-// Open implements transport.Target.
-func (t target) Open(push lifecycle.Push) transport.Session { return t.Session(push) }
+// Open implements mcphttp.Target.
+func (t target) Open(push mcphttp.Push) mcphttp.Session { return t.Session(push) }
 
 // status answers GET <base>/status: each server that the caller has a part in.
 func (h *Hub) status(w http.ResponseWriter, r *http.Request) {

@@ -1,9 +1,9 @@
 // Package service serves other people's MCP servers, each in a box that mcp.json
 // describes. A message meets its parts in this order: handler.go (who may come
-// in, and where to), front/ (the transports), server/ (may it pass, is the
-// server awake), link/ (whose answer is it), and then hub/upstream, which
-// moves bytes to the server. internal/jsonrpc reads messages, hub/pins
-// remembers, aggregate/ is the one path for all.
+// in, and where to), internal/mcphttp (the transports), hub/lifecycle (may it
+// pass, is the server awake), hub/mux (whose answer is it), and then
+// hub/upstream, which moves bytes to the server. internal/jsonrpc reads
+// messages, hub/pins remembers, hub/aggregate is the one path for all.
 package service
 
 import (
@@ -18,8 +18,8 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/aggregate"
 	"github.com/sallyport-dev/sallyport/hub/pins"
-	"github.com/sallyport-dev/sallyport/hub/transport"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/jail"
@@ -30,11 +30,13 @@ type Hub struct {
 	set   Settings
 	log   *slog.Logger
 	store *pins.Store
-	front *transport.Front
+	front *mcphttp.Front
 	all   *aggregate.Aggregate
 	registry
 	sessions *session.Table
-	ended    context.Context
+	stopping context.Context // ends first: what runs is answered
+	stop     context.CancelFunc
+	ended    context.Context // ends then: streams and all other requests end
 	end      context.CancelFunc
 }
 
@@ -106,13 +108,15 @@ func New(set Settings, log *slog.Logger) (*Hub, error) {
 	if h.store, err = pins.Open(set.StateDir); err != nil {
 		return nil, err
 	}
-	h.front, h.all = transport.New(h.sessions, log), aggregate.New(h)
+	h.front, h.all = mcphttp.New(h.sessions, log), aggregate.New(h)
+	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.ended, h.end = context.WithCancel(context.Background())
 	return h, h.start()
 }
 
 // Close ends every session and server.
 func (h *Hub) Close() {
+	h.stop()
 	h.registry.close() // first, so that every request that runs is answered
 	h.sessions.EndAll()
 	h.end()

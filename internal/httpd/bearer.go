@@ -11,8 +11,12 @@ import (
 // once; all else is 401 with a bare WWW-Authenticate: Bearer, which tells
 // clients that no OAuth is on offer. Hashes are compared, so that neither the
 // time nor the length of the comparison says anything about the token.
-func Bearer(token string, next http.Handler) http.Handler {
+func Bearer(token string) Step {
 	want := sha256.Sum256([]byte(token))
+	return func(next http.Handler) http.Handler { return bearer(want, next) }
+}
+
+func bearer(want [sha256.Size]byte, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(bearerToken(r.Header)))
 		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {

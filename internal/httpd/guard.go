@@ -11,7 +11,11 @@ import (
 // rebinds its name to this machine sends (MCP 2025-11-25, transports, Security
 // Warning). hosts holds names without a port; the single "*" allows any. A
 // request without Origin is not from a page and passes.
-func Guard(hosts, origins []string, next http.Handler) http.Handler {
+func Guard(hosts, origins []string) Step {
+	return func(next http.Handler) http.Handler { return guard(hosts, origins, next) }
+}
+
+func guard(hosts, origins []string, next http.Handler) http.Handler {
 	anyHost := slices.Contains(hosts, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !anyHost && !slices.Contains(hosts, hostName(r.Host)) {

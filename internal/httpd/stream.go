@@ -51,7 +51,11 @@ type streamKey struct{}
 
 // Streams gives every request a Stream, and logs the requests that were
 // refused: without the query, which may hold a session's ID.
-func Streams(log *slog.Logger, next http.Handler) http.Handler {
+func Streams(log *slog.Logger) Step {
+	return func(next http.Handler) http.Handler { return streams(log, next) }
+}
+
+func streams(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := newStream(w)
 		defer func() {

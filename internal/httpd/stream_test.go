@@ -63,7 +63,7 @@ func (r *recorder) text() string {
 func serve(t *testing.T, handler func(w http.ResponseWriter, r *http.Request, rec *recorder)) *recorder {
 	rec := &recorder{header: http.Header{}}
 	synctest.Test(t, func(t *testing.T) {
-		h := httpd.Streams(quiet, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(w, r, rec) }))
+		h := httpd.Streams(quiet)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler(w, r, rec) }))
 		h.ServeHTTP(rec, httptest.NewRequest("GET", "/", nil))
 		length := len(rec.text())
 		time.Sleep(time.Hour)

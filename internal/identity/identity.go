@@ -16,6 +16,7 @@ const (
 	PrincipalHeader = "X-Sallyport-Principal"
 	ToolsHeader     = "X-Sallyport-Tools"
 	AskHeader       = "X-Sallyport-Ask"
+	RequestHeader   = "X-Sallyport-Request"
 	headerPrefix    = "X-Sallyport-"
 )
 
@@ -27,6 +28,7 @@ type Identity struct {
 	Principal string   // token:NAME, oauth:CLAIM or local
 	Tools     []string // grants as written, or the single "*"
 	Ask       []string // the grants that wait for the owner's approval
+	Request   string   // the edge's id of the request that carried the message, for the audit; "" without one
 }
 
 type identityKey struct{}
@@ -45,7 +47,11 @@ func From(ctx context.Context) (Identity, bool) {
 // Edge reads the edge's headers into the request's context. Headers that are
 // incomplete, doubled or malformed are 403, and so is their absence with
 // require: half an identity is none.
-func Edge(require bool, next http.Handler) http.Handler {
+func Edge(require bool) func(next http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler { return edge(require, next) }
+}
+
+func edge(require bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := Parse(r.Header, require)
 		if err != nil {
@@ -72,7 +78,11 @@ func Parse(h http.Header, require bool) (Identity, error) {
 	if !isPrincipal(principal[0]) {
 		return Identity{}, fmt.Errorf("%s must be token:NAME or oauth:CLAIM", PrincipalHeader)
 	}
-	id := Identity{Principal: principal[0]}
+	request := h.Values(RequestHeader)
+	if len(request) > 1 || len(request) == 1 && !isRequestID(request[0]) {
+		return Identity{}, fmt.Errorf("%s must be there at most once, with 1 to 64 letters, digits, dots or hyphens", RequestHeader)
+	}
+	id := Identity{Principal: principal[0], Request: strings.Join(request, "")}
 	var ok, askOK bool
 	if id.Tools, ok = grants(tools[0]); !ok && tools[0] != "" {
 		return Identity{}, fmt.Errorf("%s is malformed", ToolsHeader)
@@ -101,6 +111,13 @@ func isPrincipal(s string) bool {
 	}
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._@|:-", r))
+	})
+}
+
+// isRequestID reports what may stand in an audit record and a log line as it is.
+func isRequestID(s string) bool {
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	})
 }
 

@@ -78,15 +78,7 @@ func (s *Server) run(ctx context.Context, m *message, tool func(context.Context)
 	defer cancel(nil)
 	defer context.AfterFunc(m.gone, func() { cancel(context.Cause(m.gone)) })()
 	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
-
-	settle := m.stream.Await()
-	result, err := tool(ctx)
-	if started := settle(); started && err != nil && m.stateless {
-		// The SDK would send this error with a status of its own, for which
-		// it is too late.
-		return failure(err.Error()), nil
-	}
-	return result, err
+	return tool(ctx)
 }
 
 // short bounds what a client can make us record: no tool has a longer name.

@@ -38,26 +38,6 @@ func (s *Server) identified(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// binding gives a session that initialize opens to the principal that sent it.
-func (s *Server) binding(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, req)
-		m := messageOf(req)
-		if method != "initialize" || err != nil || m.reserved == nil {
-			return result, err
-		}
-		session := req.GetSession().(*mcp.ServerSession)
-		m.reserved.Bind(session.ID(), func() { _ = session.Close() })
-		s.log.Info("session opened", "transport", "streamable", "principal", m.identity.Principal)
-		go func() {
-			_ = session.Wait()
-			m.reserved.End()
-			s.log.Info("session closed", "transport", "streamable", "principal", m.identity.Principal)
-		}()
-		return result, nil
-	}
-}
-
 // filtering shows each principal the tools that it may call, and no others.
 func (s *Server) filtering(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -54,7 +54,7 @@ func TestRefusals(t *testing.T) {
 		{name: "no body", method: "POST", path: "/mcp", h: post, status: 400},
 		{name: "not JSON-RPC", method: "POST", path: "/mcp", h: post, body: `{"id":1}`, status: 400},
 		{name: "form", method: "POST", path: "/mcp", h: with(post, "Content-Type", "application/x-www-form-urlencoded"), body: initialize, status: 415},
-		{name: "JSON only", method: "POST", path: "/mcp", h: with(post, "Accept", "application/json"), body: initialize, status: 400, says: "text/event-stream"},
+		{name: "neither JSON nor events", method: "POST", path: "/mcp", h: with(post, "Accept", "text/html"), body: initialize, status: 406, says: "text/event-stream"},
 		{name: "unknown version", method: "POST", path: "/mcp", h: with(post, "MCP-Protocol-Version", "1999-01-01"), body: initialize, status: 400},
 		{name: "unknown future version", method: "POST", path: "/mcp", h: with(post, "MCP-Protocol-Version", "2999-01-01", "Mcp-Method", "tools/list"), status: 400,
 			body: `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2999-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}`, says: "-32022"},

@@ -1,23 +1,24 @@
 // Package serve is the sandbox: an MCP server over HTTP+SSE and streamable HTTP
 // for one directory. Its files in the order in which a request meets them:
-// handler.go (who may come in), sse.go and streamable.go (the transports),
-// message.go (what is known about who sent a message), receive.go (which tool
-// may run), tool/ (what it does).
+// handler.go (who may come in), internal/mcphttp (the transports), target.go
+// and link.go (from a message to the SDK), message.go (what is known about who
+// sent it), receive.go (what every message goes through), call.go (may this
+// tool run), tool/ (what it does).
 package serve
 
 import (
 	"context"
 	"log/slog"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/process"
-	"github.com/sallyport-dev/sallyport/internal/session"
+	idle "github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
@@ -32,8 +33,8 @@ type Server struct {
 	log      *slog.Logger
 	audit    *callaudit.Audit
 	mcp      *mcp.Server
-	sessions *session.Table
-	sse      sync.Map     // session ID to *sseTransport
+	sessions *idle.Table
+	front    *mcphttp.Front
 	running  atomic.Int64 // calls of tools
 	held     atomic.Int64 // bytes of these calls
 	maxHeld  int64
@@ -51,7 +52,8 @@ func New(set Settings, tools Tools, audit *callaudit.Audit, log *slog.Logger) *S
 	if set.Tools == nil {
 		set.Tools = tool.Default
 	}
-	s := &Server{set: set, log: log, audit: audit, sessions: session.NewTable(set.MaxSessions), maxHeld: maxHeld}
+	s := &Server{set: set, log: log, audit: audit, sessions: idle.NewTable(set.MaxSessions), maxHeld: maxHeld}
+	s.front = mcphttp.New(s.sessions, log)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(
@@ -63,7 +65,7 @@ func New(set Settings, tools Tools, audit *callaudit.Audit, log *slog.Logger) *S
 			SetCacheable: private,
 		})
 	tools.Register(s.mcp)
-	s.mcp.AddReceivingMiddleware(s.recovering, s.identified, s.binding, s.filtering, s.calling)
+	s.mcp.AddReceivingMiddleware(s.recovering, s.identified, s.filtering, s.calling)
 	go s.keepHouse()
 	return s
 }
@@ -84,7 +86,7 @@ func (s *Server) keepHouse() {
 			return
 		case <-tick.C:
 		}
-		s.sessions.EndIdle(session.Idle)
+		s.sessions.EndIdle(idle.Idle)
 		now := s.requests.Load()
 		if now == seen && now != freed {
 			debug.FreeOSMemory()

@@ -1,13 +1,9 @@
-package transport
+package mcphttp
 
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
-
-	"github.com/sallyport-dev/sallyport/internal/httpd"
-	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // What may wait for one client. A stream that is full ends: dropping single
@@ -41,7 +37,7 @@ func newOutbox(soon bool) *outbox {
 	return b
 }
 
-// Deliver implements link.Sink.
+// Deliver implements Sink.
 func (b *outbox) Deliver(raw []byte, final bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,43 +104,18 @@ func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
 	}
 }
 
-// serve answers one request: as an event stream, unless the client takes only
-// JSON or the answer needs a status of its own. It reports whether the target
-// could not serve it.
-func (b *outbox) serve(w http.ResponseWriter, r *http.Request, owner context.Context, status func([]byte) int) (failed bool) {
-	events(w)
-	settle := httpd.StreamFrom(r.Context()).Await()
-	raw, last, ok := b.next(r.Context().Done(), owner.Done())
-	started := settle()
+// failure is why the request was never passed on, or nil.
+func (b *outbox) failure() error {
 	b.mu.Lock()
-	err, canceled := b.failed, b.final && len(b.list) == 0
-	b.mu.Unlock()
-	switch {
-	case !ok && !started && !canceled && context.Cause(r.Context()) != context.Canceled: // the client is there
-		Refuse(w, session.ErrUnknown)
-		return true
-	case !ok && !started:
-		w.Header().Del("Content-Type")
-		w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
-		return false
-	case ok && last && !started && err != nil:
-		refuse(w, raw, err)
-		return true
-	case ok && last && !started && (status(raw) != http.StatusOK || !acceptsEvents(r)):
-		writeJSON(w, status(raw), raw)
-		return false
-	}
-	for ; ok; raw, last, ok = b.next(r.Context().Done(), owner.Done()) {
-		if emit(w, "message", raw) != nil || last {
-			break
-		}
-	}
-	return err != nil
+	defer b.mu.Unlock()
+	return b.failed
 }
 
-func acceptsEvents(r *http.Request) bool {
-	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*")
+// canceled reports a queue that ended without another message.
+func (b *outbox) canceled() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.final && len(b.list) == 0
 }
 
 // take makes the caller the reader, in place of an older one. After an overflow
@@ -195,7 +166,7 @@ func (b *outbox) putBack(raw []byte) {
 	b.signal()
 }
 
-func events(w http.ResponseWriter) {
+func eventStream(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 }

@@ -1,4 +1,4 @@
-package transport_test
+package mcphttp_test
 
 import (
 	"bufio"
@@ -10,25 +10,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sallyport-dev/sallyport/hub/lifecycle"
-	"github.com/sallyport-dev/sallyport/hub/transport"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // frail panics at one method and answers any other.
 type frail struct{}
 
-func (f frail) Open(lifecycle.Push) transport.Session { return f }
-func (frail) Close()                                  {}
-func (frail) Gone() bool                              { return false }
+func (f frail) Open(mcphttp.Push) mcphttp.Session { return f }
+func (frail) Close()                              {}
+func (frail) Gone() bool                          { return false }
 
-func (f frail) Handle(ctx context.Context, req lifecycle.Request) (lifecycle.Cancel, error) {
+func (f frail) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	return f.Once(ctx, req)
 }
 
-func (frail) Once(_ context.Context, req lifecycle.Request) (lifecycle.Cancel, error) {
+func (frail) Once(_ context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	if req.Message.Method == "vendor/panic" {
 		panic("as asked")
 	}
@@ -39,8 +38,8 @@ func (frail) Once(_ context.Context, req lifecycle.Request) (lifecycle.Cancel, e
 // A panic is one failed call, in each era; the session goes on.
 func TestPanicIsOneFailedCall(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	f := transport.New(session.NewTable(10), log)
-	srv := httptest.NewServer(httpd.Streams(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f := mcphttp.New(session.NewTable(10), log)
+	srv := httptest.NewServer(httpd.Streams(log)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.ServeMCP(w, r, "/mcp", frail{})
 	})))
 	defer srv.Close()
@@ -81,10 +80,10 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 // talker hands out what pushes to its sessions.
 type talker struct {
 	frail
-	push chan lifecycle.Push
+	push chan mcphttp.Push
 }
 
-func (t talker) Open(p lifecycle.Push) transport.Session {
+func (t talker) Open(p mcphttp.Push) mcphttp.Session {
 	t.push <- p
 	return t.frail
 }
@@ -93,8 +92,8 @@ func (t talker) Open(p lifecycle.Push) transport.Session {
 // and nothing of what comes after it has opened another.
 func TestOverflowEndsOneStream(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	f, target := transport.New(session.NewTable(10), log), talker{push: make(chan lifecycle.Push, 1)}
-	srv := httptest.NewServer(httpd.Streams(log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f, target := mcphttp.New(session.NewTable(10), log), talker{push: make(chan mcphttp.Push, 1)}
+	srv := httptest.NewServer(httpd.Streams(log)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.ServeMCP(w, r, "/mcp", target)
 	})))
 	defer srv.Close()
