@@ -178,15 +178,16 @@ func (f *Front) postSSE(w http.ResponseWriter, r *http.Request, path, id string)
 	if m == nil {
 		return
 	}
-	if m.NamesVersion() {
-		writeJSON(w, http.StatusBadRequest, jsonrpc.Fault(m.ID(), jsonrpc.InvalidRequest, "HTTP+SSE has no version without sessions: send initialize"))
-		return
-	}
 	s := f.enter(w, r, path, id)
 	if s == nil {
 		return
 	}
 	defer s.place.Leave()
+	if m.NamesVersion() {
+		s.general.Deliver(sessionsOnly(m), false)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
 	if err := s.submit(r, m, s.onStream(m), nil); err != nil {
 		refuseSubmit(w, err)
 		return

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,6 +48,13 @@ func isJSON(contentType string) bool {
 	}
 	kind, _, err := mime.ParseMediaType(contentType)
 	return kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
+}
+
+// sessionsOnly refuses a request of the stateless protocol, in words by which
+// a client of both falls back on initialize.
+func sessionsOnly(m *jsonrpc.Message) []byte {
+	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": m.Text(m.Param("_meta", jsonrpc.VersionKey))})
+	return jsonrpc.FaultData(m.ID(), jsonrpc.UnsupportedVersion, "only versions with sessions are served here: send initialize", data)
 }
 
 // statelessStatus is the HTTP status that 2026-07-28 wants for an answer.

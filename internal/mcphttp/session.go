@@ -31,7 +31,7 @@ type clientSession struct {
 	place    *session.Session
 	target   Session
 	general  *outbox
-	stream   *httpd.Stream // of HTTP+SSE
+	stream   *httpd.Stream   // of HTTP+SSE
 	ctx      context.Context // of the work; ends first
 	cancel   context.CancelFunc
 	over     context.Context // of the streams; ends when the target has said its last word

@@ -140,9 +140,10 @@ func TestHandshakeComesFirst(t *testing.T) {
 			t.Errorf("%s: %s", c.body, got)
 		}
 	}
-	if resp, body := send(t, "POST", s.Root+st.endpoint, jsonHeader(as("", "")),
-		`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`); resp.StatusCode != 400 {
-		t.Errorf("2026-07-28 over HTTP+SSE: %d %s", resp.StatusCode, body)
+	send(t, "POST", s.Root+st.endpoint, jsonHeader(as("", "")),
+		`{"jsonrpc":"2.0","id":5,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
+	if got := st.message(t); !strings.Contains(got, `"id":5`) || !strings.Contains(got, `-32022`) || !strings.Contains(got, `"2025-11-25"`) {
+		t.Errorf("2026-07-28 over HTTP+SSE: %s", got)
 	}
 }
 
