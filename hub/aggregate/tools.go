@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
@@ -90,7 +89,7 @@ func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Re
 		}
 		return map[string]string{"server": s.Name(), "state": s.Status().State}, nil
 	case "sleep_server":
-		if !slices.Contains(id.Tools, "*") && !slices.Contains(id.Tools, s.Name()+"/*") {
+		if !id.GrantedWhole(s.Name()) {
 			return nil, fmt.Errorf("%s may not stop %s for others: that takes the grant %s/*", id.Principal, s.Name(), s.Name())
 		}
 		s.Sleep()

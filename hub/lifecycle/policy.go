@@ -9,25 +9,9 @@ import (
 	"slices"
 
 	"github.com/sallyport-dev/sallyport/hub/mux"
-	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
-
-// covers reports whether a list of grants holds a tool of a server. A grant
-// without a slash names a tool of the sandbox and means nothing here.
-func covers(grants []string, server, tool string) bool {
-	return slices.ContainsFunc(grants, func(g string) bool {
-		return g == "*" || g == server+"/*" || g == server+"/"+tool
-	})
-}
-
-// Reachable reports whether anything of a server is granted.
-func Reachable(id identity.Identity, server string) bool {
-	return slices.ContainsFunc(id.Tools, func(g string) bool {
-		return g == "*" || len(g) > len(server)+1 && g[:len(server)+1] == server+"/"
-	})
-}
 
 // refuse answers a call of a tool that its sender may not call, or may not
 // call without the owner. nil lets it pass.
@@ -40,9 +24,9 @@ func (s *Server) refuse(req mcphttp.Request) []byte {
 	switch name := s.cfg.Name; {
 	case tool == "":
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params.name must be the name of a tool")
-	case !covers(req.Identity.Tools, name, tool):
+	case !req.Identity.GrantedOn(name, tool):
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name, tool)
-	case covers(req.Identity.Ask, name, tool):
+	case req.Identity.AsksOn(name, tool):
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s/%s waits for the owner's approval, which this version cannot ask for yet: the call was refused", name, tool)
 	}
 	return nil
@@ -102,7 +86,7 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 	}
 	for _, raw := range all {
 		name, _ := describe(raw)
-		if covers(req.Identity.Tools, s.cfg.Name, name) && !slices.Contains(changed, name) {
+		if req.Identity.GrantedOn(s.cfg.Name, name) && !slices.Contains(changed, name) {
 			kept = append(kept, raw)
 		}
 	}
@@ -111,7 +95,7 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 		edits = append(edits, jsonrpc.Edit{At: at, New: array(kept)})
 	}
 	// What depends on the reader must not be cached for others.
-	if scope := m.Find(m.Result(), "cacheScope"); !slices.Contains(req.Identity.Tools, "*") {
+	if scope := m.Find(m.Result(), "cacheScope"); !req.Identity.All() {
 		edits = append(edits, jsonrpc.Edit{At: scope, New: []byte(`"private"`)})
 	}
 	return jsonrpc.Splice(m.Raw, edits...)

@@ -3,7 +3,6 @@ package service
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
@@ -38,7 +37,7 @@ func (h *Hub) route(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, path, parts[1], parts[2])
 	case len(parts) == 2 && parts[0] == "hub" && parts[1] == "mcp":
 		identity, _ := identity.From(r.Context())
-		if len(h.Visible(identity)) == 0 && !slices.Contains(identity.Tools, "*") {
+		if len(h.Visible(identity)) == 0 && !identity.All() {
 			http.Error(w, "forbidden: "+identity.Principal+" has no grant for any server", http.StatusForbidden)
 			return
 		}
@@ -52,7 +51,7 @@ func (h *Hub) route(w http.ResponseWriter, r *http.Request) {
 // sender has no part in, nothing is said and nothing is woken.
 func (h *Hub) serve(w http.ResponseWriter, r *http.Request, path, name, kind string) {
 	identity, _ := identity.From(r.Context())
-	if !lifecycle.Reachable(identity, name) {
+	if !identity.Reaches(name) {
 		http.Error(w, "forbidden: "+identity.Principal+" has no grant for anything of "+name, http.StatusForbidden)
 		return
 	}
@@ -89,12 +88,12 @@ func (h *Hub) status(w http.ResponseWriter, r *http.Request) {
 		out.Config = "the last good one is in force: " + h.fault.Error()
 	}
 	for name, s := range h.servers {
-		if lifecycle.Reachable(identity, name) {
+		if identity.Reaches(name) {
 			out.Servers[name] = s.Status()
 		}
 	}
 	for name, err := range h.broken {
-		if lifecycle.Reachable(identity, name) {
+		if identity.Reaches(name) {
 			out.Servers[name] = lifecycle.Status{State: "disabled", Reason: err.Error()}
 		}
 	}

@@ -206,7 +206,7 @@ func (h *Hub) Visible(id identity.Identity) []*lifecycle.Server {
 	defer h.mu.Unlock()
 	var list []*lifecycle.Server
 	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
-		if s := h.servers[name]; lifecycle.Reachable(id, name) && !s.Hidden() {
+		if s := h.servers[name]; id.Reaches(name) && !s.Hidden() {
 			list = append(list, s)
 		}
 	}

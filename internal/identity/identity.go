@@ -1,4 +1,6 @@
-// Package identity reads from the edge's headers who calls and what they may call.
+// Package identity is the one way from the edge's headers to the decision: who
+// calls, what they may call, what waits for the owner, and what their commands
+// may connect to.
 package identity
 
 import (
@@ -6,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,20 +19,25 @@ import (
 const (
 	PrincipalHeader = "X-Sallyport-Principal"
 	ToolsHeader     = "X-Sallyport-Tools"
-	AskHeader       = "X-Sallyport-Ask"
-	RequestHeader   = "X-Sallyport-Request"
+	AskHeader       = "X-Sallyport-Ask"     // at most once
+	EgressHeader    = "X-Sallyport-Egress"  // at most once
+	RequestHeader   = "X-Sallyport-Request" // at most once
 	headerPrefix    = "X-Sallyport-"
 )
 
 // Local is who calls when no edge stands before this server.
 const Local = "local"
 
-// Identity is who sent a message and what was granted to them.
+// Identity is who sent a message and what was granted to them. Grants are as
+// written at the edge: tool on a sandbox, server/tool or server/* on a hub, or
+// the single "*". Names in them are percent-encoded (RFC 3986, section 2.1) where
+// they have other characters than A-Z a-z 0-9 _ . and -.
 type Identity struct {
-	Principal string   // token:NAME, oauth:CLAIM or local
-	Tools     []string // grants as written, or the single "*"
-	Ask       []string // the grants that wait for the owner's approval
-	Request   string   // the edge's id of the request that carried the message, for the audit; "" without one
+	Principal string   // token:NAME, oauth:CLAIM, oauth:CLAIM#GRANT or local
+	Tools     []string // what may be called
+	Ask       []string // of that, what waits for the owner's approval
+	Egress    []string // rules of egressrule, not yet parsed; empty: nothing
+	Request   string   // the edge's id of the request; empty without an edge
 }
 
 type identityKey struct{}
@@ -71,29 +80,40 @@ func Parse(h http.Header, require bool) (Identity, error) {
 		}
 		return Identity{Principal: Local, Tools: []string{"*"}}, nil
 	}
-	principal, tools, ask := h.Values(PrincipalHeader), h.Values(ToolsHeader), h.Values(AskHeader)
-	if len(principal) != 1 || len(tools) != 1 || len(ask) > 1 {
-		return Identity{}, fmt.Errorf("%s and %s must each be there exactly once, %s at most once", PrincipalHeader, ToolsHeader, AskHeader)
+	for _, name := range []string{PrincipalHeader, ToolsHeader} {
+		if len(h.Values(name)) != 1 {
+			return Identity{}, fmt.Errorf("%s and %s must each be there exactly once", PrincipalHeader, ToolsHeader)
+		}
 	}
-	if !isPrincipal(principal[0]) {
-		return Identity{}, fmt.Errorf("%s must be token:NAME or oauth:CLAIM", PrincipalHeader)
+	for _, name := range []string{AskHeader, EgressHeader, RequestHeader} {
+		if len(h.Values(name)) > 1 {
+			return Identity{}, fmt.Errorf("%s must be there at most once", name)
+		}
 	}
-	request := h.Values(RequestHeader)
-	if len(request) > 1 || len(request) == 1 && !isRequestID(request[0]) {
-		return Identity{}, fmt.Errorf("%s must be there at most once, with 1 to 64 letters, digits, dots or hyphens", RequestHeader)
+	id := Identity{Principal: h.Get(PrincipalHeader), Request: h.Get(RequestHeader)}
+	if !principalForm.MatchString(id.Principal) {
+		return Identity{}, fmt.Errorf("%s must be token:NAME, oauth:CLAIM or oauth:CLAIM#GRANT", PrincipalHeader)
 	}
-	id := Identity{Principal: principal[0], Request: strings.Join(request, "")}
-	var ok, askOK bool
-	if id.Tools, ok = grants(tools[0]); !ok && tools[0] != "" {
-		return Identity{}, fmt.Errorf("%s is malformed", ToolsHeader)
+	if h.Values(RequestHeader) != nil && !requestForm.MatchString(id.Request) {
+		return Identity{}, fmt.Errorf("%s is malformed", RequestHeader)
 	}
-	if len(ask) == 1 {
-		if id.Ask, askOK = grants(ask[0]); !askOK {
-			return Identity{}, fmt.Errorf("%s is malformed", AskHeader)
+	for name, into := range map[string]*[]string{ToolsHeader: &id.Tools, AskHeader: &id.Ask, EgressHeader: &id.Egress} {
+		value, given := h.Get(name), h.Values(name) != nil
+		if !given || name == ToolsHeader && value == "" { // no grant is one, too
+			continue
+		}
+		var ok bool
+		if *into, ok = list(value); !ok {
+			return Identity{}, fmt.Errorf("%s is malformed", name)
 		}
 	}
 	return id, nil
 }
+
+var (
+	principalForm = regexp.MustCompile(`^(?:token|oauth):[A-Za-z0-9._@|:-]{1,128}(?:#[A-Za-z0-9._@|:-]{1,128})?$`)
+	requestForm   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // as it stands in audit records and log lines
+)
 
 func hasEdgeHeader(h http.Header) bool {
 	for name := range h {
@@ -104,26 +124,9 @@ func hasEdgeHeader(h http.Header) bool {
 	return false
 }
 
-func isPrincipal(s string) bool {
-	kind, name, _ := strings.Cut(s, ":")
-	if kind != "token" && kind != "oauth" || name == "" || len(name) > 128 {
-		return false
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._@|:-", r))
-	})
-}
-
-// isRequestID reports what may stand in an audit record and a log line as it is.
-func isRequestID(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
-}
-
-// grants splits a header's value. It is not ok when a part is empty or holds a
-// character that no grant has.
-func grants(value string) ([]string, bool) {
+// list splits a header's value. It is not ok when a part is empty or holds a
+// character that no grant and no rule has.
+func list(value string) ([]string, bool) {
 	parts := strings.Split(value, ",")
 	for i, part := range parts {
 		parts[i] = strings.TrimSpace(part)
@@ -134,14 +137,61 @@ func grants(value string) ([]string, bool) {
 	return parts, true
 }
 
+// All reports whether everything is granted.
+func (id Identity) All() bool { return slices.Contains(id.Tools, "*") }
+
 // Granted reports whether the tool of a server without sub-servers may be
 // called: it is named, or "*" is. A grant with a slash names another kind of
-// thing and grants nothing here.
+// thing and grants nothing here; nor does "*" a tool that has one in its name.
 func (id Identity) Granted(tool string) bool {
-	return !strings.Contains(tool, "/") && (slices.Contains(id.Tools, "*") || slices.Contains(id.Tools, tool))
+	return covered(id.Tools, "", tool) && (!strings.Contains(tool, "/") || !id.All())
 }
 
 // Asks reports whether a call of tool waits for the owner's approval.
-func (id Identity) Asks(tool string) bool {
-	return slices.Contains(id.Ask, "*") || slices.Contains(id.Ask, tool)
+func (id Identity) Asks(tool string) bool { return covered(id.Ask, "", tool) }
+
+// GrantedOn reports whether the tool of a hub's server may be called.
+func (id Identity) GrantedOn(server, tool string) bool { return covered(id.Tools, server, tool) }
+
+// AsksOn reports whether a call of a server's tool waits for the owner's approval.
+func (id Identity) AsksOn(server, tool string) bool { return covered(id.Ask, server, tool) }
+
+// GrantedWhole reports whether every tool of a hub's server is granted.
+func (id Identity) GrantedWhole(server string) bool {
+	return slices.ContainsFunc(id.Tools, func(grant string) bool {
+		name, tool, _ := strings.Cut(grant, "/")
+		return grant == "*" || tool == "*" && decode(name) == server
+	})
+}
+
+// Reaches reports whether anything of a hub's server is granted.
+func (id Identity) Reaches(server string) bool {
+	return slices.ContainsFunc(id.Tools, func(grant string) bool {
+		name, tool, _ := strings.Cut(grant, "/")
+		return grant == "*" || tool != "" && decode(name) == server
+	})
+}
+
+// covered reports whether a list has a grant of a tool. Compared are the bytes
+// that the grant stands for.
+func covered(grants []string, server, tool string) bool {
+	return tool != "" && slices.ContainsFunc(grants, func(grant string) bool {
+		if grant == "*" {
+			return true
+		}
+		name, of, slash := strings.Cut(grant, "/")
+		if !slash {
+			return server == "" && decode(name) == tool
+		}
+		return server != "" && decode(name) == server && (of == "*" || decode(of) == tool)
+	})
+}
+
+// decode returns "", which names nothing, for what is not percent-encoding.
+func decode(name string) string {
+	decoded, err := url.PathUnescape(name)
+	if err != nil {
+		return ""
+	}
+	return decoded
 }
