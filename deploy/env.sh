@@ -32,6 +32,28 @@ find_workspace() {
 	if [ -d "$workspace" ] && [ -x "$workspace" ]; then workspace=$(cd -- "$workspace" && pwd -P); fi
 }
 
+# within OUTER INNER: is INNER the directory OUTER or beneath it? Directories are told
+# apart by device and inode, so that a bind mount is known as well.
+within() {
+	outer=$(stat -c %d:%i -- "$1")
+	step=$2
+	while :; do
+		[ "$(stat -c %d:%i -- "$step")" != "$outer" ] || return 0
+		[ "$step" != / ] || return 1
+		step=$(dirname -- "$step")
+	done
+}
+
+# A command must not reach what the owner and Traefik run, nor the tokens: of this
+# checkout only the folder "workspace" may be served.
+apart() {
+	here=$(pwd -P)
+	! within "$1" "$here" ||
+		die "the workspace $1 contains this installation, $here: a command could read its tokens and change its Makefile and Traefik's rules. Name another directory with WORKSPACE=DIR, or move the installation out of it"
+	[ -d workspace ] && within "$here/workspace" "$1" || ! within "$here" "$1" ||
+		die "the workspace $1 lies inside this installation, $here, whose files are run: of it only $here/workspace may be served. Name another directory with WORKSPACE=DIR"
+}
+
 # The workspace and who owns it. A folder of root's is given to 64321 (itself, not
 # what is in it): nothing in this stack runs as root.
 choose_owner() {
@@ -42,6 +64,7 @@ choose_owner() {
 	/) die "the workspace must not be /: name a directory with WORKSPACE=DIR" ;;
 	*\'*) die "the workspace's path has a quote in it, which .env cannot hold: $workspace" ;;
 	esac
+	apart "$workspace"
 	uid=$(stat -c %u -- "$workspace")
 	gid=$(stat -c %g -- "$workspace")
 	if [ "$uid" = 0 ]; then
@@ -117,6 +140,8 @@ if [ "${1:-}" = -show ]; then
 fi
 if [ -e .env ]; then
 	settled
+	was=$(setting SALLYPORT_WORKSPACE '')
+	[ ! -d "$was" ] || apart "$was"
 	uid=$(setting SALLYPORT_UID '') gid=$(setting SALLYPORT_GID '')
 	case $uid:$gid in
 	0:* | *:0) die ".env says SALLYPORT_UID=$uid, SALLYPORT_GID=$gid: root is refused. Put the workspace's owner there" ;;

@@ -50,6 +50,9 @@ var attempts = []attempt{
 	{name: "write to /var/tmp", script: `got sh -c ': > /var/tmp/NONCE && rm /var/tmp/NONCE'`},
 	{name: "write beside the workspace", script: `got sh -c ': > "$PWD/../NONCE" && rm "$PWD/../NONCE"'`},
 	{name: "list and read secrets", script: `got sh -c 'for f in /run/secrets/* /run/secrets/*/* /root/.ssh/* /home/*/.ssh/*; do cat "$f" && exit 0; done; exit 1'`},
+	{name: "the tokens of an installation inside the workspace", script: `r="none there"; for f in $(find . -maxdepth 8 -path '*/.sallyport/*' -type f \( -name '*token' -o -name key \) 2>/dev/null | head -20); do r=$(got cat "$f"); echo "$r" | grep GOT; done; echo "$r"`},
+	{name: "the rules and the stack of an installation inside it", script: `r="none there"; for f in $(find . -maxdepth 8 -name .sallyport -type d 2>/dev/null | head -20); do for f in ${f%/*}/Makefile ${f%/*}/docker-compose.yml ${f%/*}/traefik-dynamic.yml; do [ ! -e "$f" ] || { r=$(got sh -c ": >> $f"); echo "$r" | grep GOT; }; done; done; echo "$r"`},
+	{name: "replace the program that serves", script: `p=$(tr '\0' '\n' </proc/$SERVER/cmdline | head -1); p=$(command -v "$p" || echo /proc/$SERVER/exe); got sh -c ": >> $p"`},
 	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -u unlimited'`},
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/owner/client"
+	"github.com/sallyport-dev/sallyport/owner/plan"
 )
 
 // container is what "docker inspect" says that doctor reads.
@@ -29,7 +30,13 @@ type container struct {
 		NetworkMode          string
 		PortBindings         map[string][]struct{ HostIP, HostPort string }
 	}
-	Mounts []struct{ Source, Destination string }
+	Mounts []mount
+}
+
+// mount is one mount of a container.
+type mount struct {
+	Source, Destination string
+	RW                  bool
 }
 
 // output runs a program of the owner's own and returns what it prints.
@@ -80,6 +87,9 @@ func (w *walk) walls(c container) {
 			w.found("token", "token-in-environment", "container %s has MCP_AUTH_TOKEN in its environment", c.Name)
 		}
 	}
+	if held := c.holds(checkout()); held != "" {
+		w.found("workspace", "workspace-holds-installation", "%s: %s", c.Name, held)
+	}
 	if missing := c.loose(); len(missing) > 0 {
 		w.found("container", "container-loose", "%s: %s", c.Name, strings.Join(missing, "; "))
 		return
@@ -117,6 +127,22 @@ func (c container) loose() (missing []string) {
 		lacks(m.Source == "/", "it mounts the whole host")
 	}
 	return missing
+}
+
+// holds says which of what the owner runs or keeps secret lies in a directory
+// that the container may change: its other mounts, and this checkout.
+func (c container) holds(checkout string) string {
+	for _, m := range c.Mounts {
+		for _, other := range c.Mounts {
+			if m.RW && other != m && plan.Within(m.Source, other.Source) {
+				return fmt.Sprintf("%s, at %s, lies inside the workspace %s", other.Source, other.Destination, m.Source)
+			}
+		}
+		if m.RW && checkout != "" && plan.Within(m.Source, checkout) {
+			return fmt.Sprintf("this installation, %s, lies inside the workspace %s", checkout, m.Source)
+		}
+	}
+	return ""
 }
 
 func (w *walk) engine() {

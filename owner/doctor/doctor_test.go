@@ -69,6 +69,9 @@ func sandbox(t *testing.T, only ...string) http.Handler {
 		if strings.Contains(a.Command, "/dev/tcp/") {
 			return "", nil // the walls hold
 		}
+		if strings.Contains(a.Command, "HELD:") && !slices.Contains(only, "leaky") {
+			return "", nil // here too
+		}
 		cmd := exec.Command("/bin/sh", "-c", a.Command)
 		cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin"}
 		out, err := cmd.CombinedOutput()
@@ -135,7 +138,7 @@ func TestGoodChain(t *testing.T) {
 			t.Errorf("false alarm: %+v", l)
 		}
 	}
-	for _, want := range []string{"token", "backend", "no token", "plugin", "clock", "oauth", "stream", "endpoint", "sse", "streamable", "write_file", "read_file", "run_command", "network"} {
+	for _, want := range []string{"token", "backend", "no token", "plugin", "clock", "oauth", "stream", "endpoint", "sse", "streamable", "write_file", "read_file", "run_command", "network", "workspace"} {
 		if !slices.ContainsFunc(r.lines, func(l Line) bool { return l.Boundary == want && l.Verdict == OK }) {
 			t.Errorf("no ok line for %q", want)
 		}
@@ -174,31 +177,32 @@ func TestBrokenChains(t *testing.T) {
 		front http.Handler
 		args  []string
 	}{
-		"open":                {front: sandbox(t)},
-		"no-challenge":        {front: modify(good, func(r *http.Response) { r.Header.Del("WWW-Authenticate") })},
-		"redirect":            {front: http.RedirectHandler("https://elsewhere.example/", 308)},
-		"not-routed":          {front: http.NotFoundHandler()},
-		"router-dropped":      {front: status(503)},
-		"backend-unreachable": {front: status(502)},
-		"refused":             {front: status(403)},
-		"past-the-plugin":     {front: without("PUT", good)},
-		"prefix-stripped":     {front: http.StripPrefix("/mcp-sandbox", good)},
-		"oauth-metadata":      {front: wellKnown(good)},
-		"token-refused":       {front: good, args: []string{"-token-file", other(t)}},
-		"token-readable":      {front: good, args: []string{"-token-file", tokenFile(t, 0o644)}},
-		"token-missing":       {front: good, args: []string{"-token-file", "/does/not/exist"}},
-		"clock-skew":          {front: modify(good, func(r *http.Response) { r.Header.Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT") })},
-		"not-a-stream":        {front: edge(status(200))},
-		"buffered":            {front: edge(buffering(sandbox(t))), args: []string{"-wait", "2s"}},
-		"endpoint-origin":     {front: edge(endpoint("https://evil.example/mcp-sandbox/sse?x"))},
-		"endpoint-path":       {front: edge(endpoint("/messages?sessionid=1"))},
-		"idle-cut":            {front: cut(good), args: []string{"-idle", "20s"}},
-		"tool-not-granted":    {front: edge(sandbox(t, "read_file"))},
-		"backend-down":        {front: good, args: []string{"-backend", "http://127.0.0.1:1"}},
-		"backend-foreign":     {front: good, args: []string{"-backend", serve(t, status(404))}},
-		"backend-loopback":    {front: good, args: []string{"-backend", serve(t, hangUp{})}},
-		"traefik-old":         {front: good, args: []string{"-traefik-api", serve(t, api("3.7.13", "enabled"))}},
-		"traefik-router":      {front: good, args: []string{"-traefik-api", serve(t, api("3.7.18", "disabled"))}},
+		"open":                         {front: sandbox(t)},
+		"no-challenge":                 {front: modify(good, func(r *http.Response) { r.Header.Del("WWW-Authenticate") })},
+		"redirect":                     {front: http.RedirectHandler("https://elsewhere.example/", 308)},
+		"not-routed":                   {front: http.NotFoundHandler()},
+		"router-dropped":               {front: status(503)},
+		"backend-unreachable":          {front: status(502)},
+		"refused":                      {front: status(403)},
+		"past-the-plugin":              {front: without("PUT", good)},
+		"prefix-stripped":              {front: http.StripPrefix("/mcp-sandbox", good)},
+		"oauth-metadata":               {front: wellKnown(good)},
+		"token-refused":                {front: good, args: []string{"-token-file", other(t)}},
+		"token-readable":               {front: good, args: []string{"-token-file", tokenFile(t, 0o644)}},
+		"token-missing":                {front: good, args: []string{"-token-file", "/does/not/exist"}},
+		"clock-skew":                   {front: modify(good, func(r *http.Response) { r.Header.Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT") })},
+		"not-a-stream":                 {front: edge(status(200))},
+		"buffered":                     {front: edge(buffering(sandbox(t))), args: []string{"-wait", "2s"}},
+		"endpoint-origin":              {front: edge(endpoint("https://evil.example/mcp-sandbox/sse?x"))},
+		"endpoint-path":                {front: edge(endpoint("/messages?sessionid=1"))},
+		"idle-cut":                     {front: cut(good), args: []string{"-idle", "20s"}},
+		"workspace-holds-installation": {front: edge(sandbox(t, "read_file", "write_file", "run_command", "leaky"))},
+		"tool-not-granted":             {front: edge(sandbox(t, "read_file"))},
+		"backend-down":                 {front: good, args: []string{"-backend", "http://127.0.0.1:1"}},
+		"backend-foreign":              {front: good, args: []string{"-backend", serve(t, status(404))}},
+		"backend-loopback":             {front: good, args: []string{"-backend", serve(t, hangUp{})}},
+		"traefik-old":                  {front: good, args: []string{"-traefik-api", serve(t, api("3.7.13", "enabled"))}},
+		"traefik-router":               {front: good, args: []string{"-traefik-api", serve(t, api("3.7.18", "disabled"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := examine(t, c.front, c.args...)

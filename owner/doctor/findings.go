@@ -16,6 +16,8 @@ var Findings = map[string]Finding{
 		"make run and make up create .sallyport/edge/client-token; name another file with -token-file"},
 	"token-readable": {Fail, "every program of the machine that may read the token file can call the tools",
 		"chmod 600 the file and its folder 700, then replace the token: delete the file and run make run or make env"},
+	"workspace-holds-installation": {Fail, "a command can read the tokens, or change the Makefile, the compose file and Traefik's rules: whoever may call run_command is then the owner",
+		"serve another directory (remove .env and run make env WORKSPACE=DIR; of the checkout only ./workspace), or move the installation out of the workspace, then make new tokens"},
 	"token-in-environment": {Warn, "a token in the environment is inherited by children and shown by docker inspect and /proc",
 		"put it into a file and set MCP_AUTH_TOKEN_FILE instead of MCP_AUTH_TOKEN"},
 	"clock-skew": {Warn, "the clock there and the clock here differ, so the last valid day of a token and OAuth lifetimes are read wrongly",

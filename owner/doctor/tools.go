@@ -105,6 +105,7 @@ func (w *walk) call(s *mcp.ClientSession, tools []string) {
 	}
 	if slices.Contains(tools, "run_command") {
 		w.network(s)
+		w.installation(s)
 	} else if wrote {
 		w.unseen("workspace", "without run_command doctor cannot remove its file "+name)
 	}

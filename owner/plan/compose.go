@@ -82,14 +82,16 @@ func composePlan(raw []byte) (Plan, error) {
 		return nil, fmt.Errorf("the rendered compose file names no service")
 	}
 	var plan Plan
-	for name, raw := range file.Services {
+	var all []powers
+	for _, name := range slices.Sorted(maps.Keys(file.Services)) {
 		c := powers{part: cmp.Or(parts[name], "service "+name), networks: file.Networks}
-		if err := c.read(raw); err != nil {
+		if err := c.read(file.Services[name]); err != nil {
 			return nil, fmt.Errorf("service %s: %w", name, err)
 		}
 		plan = append(plan, c.plan...)
+		all = append(all, c)
 	}
-	return plan, nil
+	return append(plan, crossings(all)...), nil
 }
 
 // powers collects the grants of one service of the compose file.

@@ -146,7 +146,7 @@ func (o options) read(ctx context.Context) (Plan, error) {
 	servers, err := os.ReadFile(name)
 	if err == nil {
 		var more Plan
-		if more, err = serversPlan(servers); err == nil {
+		if more, err = serversPlan(servers, plan); err == nil {
 			plan = append(plan, more...)
 		}
 	} else if o.servers == "" && errors.Is(err, fs.ErrNotExist) {

@@ -12,9 +12,9 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
-// serversPlan says what the hub's servers may do. A hub that is wholly taken
+// serversPlan says what the hub's servers may do beside what the stack allows. A hub that is wholly taken
 // can start, stop and talk to exactly these, and become each stdio one.
-func serversPlan(raw []byte) (Plan, error) {
+func serversPlan(raw []byte, stack Plan) (Plan, error) {
 	config, err := mcpjson.Parse(raw)
 	if err != nil {
 		return nil, err
@@ -31,6 +31,11 @@ func serversPlan(raw []byte) (Plan, error) {
 		for _, what := range grants {
 			plan = append(plan, Grant{Part: "server " + name, What: what})
 		}
+		more, err := swaps(name, e, stack)
+		if err != nil {
+			return nil, fmt.Errorf("the entry %s: %w", name, err)
+		}
+		plan = append(plan, more...)
 	}
 	return plan, nil
 }

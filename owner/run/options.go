@@ -126,7 +126,9 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 	return secret, nil
 }
 
-// outOfReach refuses a token file that the commands could read.
+// outOfReach refuses a token file that the commands could read, and a workspace
+// from which they could change what the owner runs next: the Makefile and the
+// sources of the checkout in which this was started.
 func (o options) outOfReach(set serve.Settings) error {
 	dir, err := filepath.Abs(filepath.Dir(o.tokenFile))
 	if err == nil {
@@ -138,6 +140,18 @@ func (o options) outOfReach(set serve.Settings) error {
 	policy := jail.Config{Mode: set.Jail, Network: set.Network, Writable: []string{set.Workspace}}
 	if granted, reached := policy.Grants(filepath.Join(dir, filepath.Base(o.tokenFile))); reached {
 		return fmt.Errorf("the client token %s lies at or beneath %s, which commands may read: serve another workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
+	}
+	if err := config.Apart("the client token", o.tokenFile, set.Workspace); err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{"Makefile", "docker-compose.yml", ".sallyport"} {
+		if _, err := os.Stat(filepath.Join(here, part)); err == nil {
+			return config.Beside(set.Workspace, here)
+		}
 	}
 	return nil
 }

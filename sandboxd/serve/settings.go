@@ -70,15 +70,58 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 	return s, m.Err()
 }
 
-// checkOutside refuses a token or audit file that a command could reach.
+// checkOutside refuses a start in which a command could reach a secret or a
+// record, or change what the owner or this server runs.
 func (s *Settings) checkOutside(m *config.Mistakes) {
-	grants := s.jail(s.Workspace).Grants
+	s.outOfReach(m, "MCP_AUTH_TOKEN_FILE", s.TokenFile)
+	s.outOfReach(m, "MCP_AUDIT_FILE", s.AuditFile)
+	if s.Workspace == "" {
+		return
+	}
 	if s.TokenFile != "" {
-		m.AddError(config.Outside("MCP_AUTH_TOKEN_FILE", s.TokenFile, grants))
+		m.AddError(config.BesideInstallationOf(s.Workspace, s.TokenFile))
 	}
-	if s.AuditFile != "" && s.AuditFile != "-" {
-		m.AddError(config.Outside("MCP_AUDIT_FILE", s.AuditFile, grants))
+	m.AddError(s.checkProgram())
+}
+
+// outOfReach refuses a file that commands could read or replace.
+func (s *Settings) outOfReach(m *config.Mistakes, setting, path string) {
+	if path == "" || path == "-" {
+		return
 	}
+	err := config.Outside(setting, path, s.jail(s.Workspace).Grants)
+	if err == nil {
+		err = config.Apart(setting, path, s.writable()...)
+	}
+	m.AddError(err)
+}
+
+// writable are the directories in which all commands write.
+func (s *Settings) writable() (dirs []string) {
+	if s.Workspace != "" {
+		dirs = append(dirs, s.Workspace)
+	}
+	if s.InContainer {
+		dirs = append(dirs, "/tmp", "/dev/shm")
+	}
+	return dirs
+}
+
+// checkProgram refuses a workspace in which a command could replace this very
+// program, or the checkout that it was built in.
+func (s *Settings) checkProgram() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := config.Apart("the program", program, s.writable()...); err != nil {
+		return err
+	}
+	checkout := filepath.Dir(filepath.Dir(program))
+	if _, err := os.Stat(filepath.Join(checkout, "docker-compose.yml")); err != nil || filepath.Base(filepath.Dir(program)) != "bin" {
+		return nil
+	}
+	return config.Beside(s.Workspace, checkout)
 }
 
 // jail is the policy for commands that may write beneath dirs.
