@@ -91,20 +91,33 @@ settled() {
 
 write_env() {
 	choose_owner
-	cpus=$(nproc)
-	[ "$cpus" -le 2 ] || cpus=2
 	{
 		say "# Written by make env; .env.example explains each line and what else may stand here."
 		say "SALLYPORT_WORKSPACE='$workspace'"
 		say "SALLYPORT_UID=$uid"
 		say "SALLYPORT_GID=$gid"
-		say "SALLYPORT_TMPFS_SIZE=512m"
-		say "SALLYPORT_CPUS=$cpus"
-		[ ! -S /var/run/docker.sock ] || say "SALLYPORT_DOCKER_GID=$(stat -c %g /var/run/docker.sock)"
 	} >.env.new
 	ln .env.new .env # never over one that came in between
 	rm -f .env.new
 	say "Wrote .env: workspace $workspace, user $uid:$gid."
+}
+
+# key NAME VALUE adds a setting that .env lacks, such as one of a newer version. One
+# that is there, also an empty one or one in a comment of its own line, stays.
+key() {
+	grep -q "^#\{0,1\} *$1=" .env && return
+	[ -z "$(tail -c 1 .env)" ] || echo >>.env # a last line without its newline
+	say "$1=$2" >>.env
+	[ -n "$fresh" ] || say "Added $1=$2 to .env."
+}
+
+# keys are the settings that every .env holds beside workspace and owner.
+keys() {
+	cpus=$(nproc)
+	[ "$cpus" -le 2 ] || cpus=2
+	key SALLYPORT_TMPFS_SIZE 512m
+	key SALLYPORT_CPUS "$cpus"
+	[ ! -S /var/run/docker.sock ] || key SALLYPORT_DOCKER_GID "$(stat -c %g /var/run/docker.sock)"
 }
 
 # token FILE makes a token of 256 random bits where there is none.
@@ -138,6 +151,7 @@ if [ "${1:-}" = -show ]; then
 	show
 	exit
 fi
+fresh=
 if [ -e .env ]; then
 	settled
 	was=$(setting SALLYPORT_WORKSPACE '')
@@ -148,8 +162,10 @@ if [ -e .env ]; then
 	:* | *: | *[!0-9:]*) die ".env has no SALLYPORT_UID and SALLYPORT_GID in numbers: see .env.example, or remove .env" ;;
 	esac
 else
+	fresh=yes
 	write_env
 fi
+keys
 folders=".sallyport .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
 tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token"
 files=".env $tokens config/mcp.json"

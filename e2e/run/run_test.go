@@ -28,7 +28,7 @@ func TestMakeRun(t *testing.T) {
 			if user.uid == uint32(os.Geteuid()) {
 				c.Env = append(c.Env, "GOCACHE="+rig.GoCache(t)) // others build from nothing
 			}
-			c.Make("bin/sandboxd") // as long as it takes
+			c.Make("bin/sallyport-run") // as long as it takes
 			p := rig.Start(t, c.Command("make", "run"))
 			rig.Until(t, "make run to serve", func() bool { return rig.Status(origin+"/healthz") == 200 }, p)
 
@@ -62,7 +62,7 @@ func TestMakeRun(t *testing.T) {
 			if said := p.Log.String(); strings.Contains(said, token) {
 				t.Errorf("make run prints the token:\n%s", said)
 			}
-			if left := running(t, filepath.Join(c.Dir, "bin", "sandboxd")); len(left) > 0 {
+			if left := running(t, filepath.Join(c.Dir, "bin", "sallyport-run")); len(left) > 0 {
 				t.Errorf("still running: %q", left)
 			}
 		})
