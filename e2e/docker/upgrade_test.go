@@ -16,7 +16,7 @@ var firstVersion = map[string]string{
 	".sallyport/hub-token":         strings.Repeat("4b0070c3", 8) + "\n",
 	"config/mcp.json":              `{"mcpServers": {}}` + "\n",
 	".env": "# Written by make env; .env.example explains each line and what else may stand here.\n" +
-		"SALLYPORT_WORKSPACE='WORKSPACE'\nSALLYPORT_UID=1000\nSALLYPORT_GID=1000\nSALLYPORT_TMPFS_SIZE=256m\n",
+		"SALLYPORT_WORKSPACE='DIR'\nSALLYPORT_UID=1000\nSALLYPORT_GID=1000\nSALLYPORT_TMPFS_SIZE=256m\n",
 }
 
 // An installation of version 0.1 is upgraded by make up: its tokens and settings
@@ -30,7 +30,7 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	for name, text := range firstVersion {
-		text = strings.ReplaceAll(text, "WORKSPACE", filepath.Join(c.Dir, "workspace"))
+		text = strings.ReplaceAll(text, "DIR", filepath.Join(c.Dir, "workspace"))
 		if err := os.WriteFile(filepath.Join(c.Dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

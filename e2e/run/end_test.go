@@ -27,16 +27,20 @@ func TestEveryEnd(t *testing.T) {
 	signal := func(sig syscall.Signal) func(*testing.T, *exec.Cmd) {
 		return func(_ *testing.T, cmd *exec.Cmd) { syscall.Kill(cmd.Process.Pid, sig) }
 	}
+	// make passes SIGTERM on; the terminal sends the other two to the whole group.
+	group := func(sig syscall.Signal) func(*testing.T, *exec.Cmd) {
+		return func(_ *testing.T, cmd *exec.Cmd) { syscall.Kill(-cmd.Process.Pid, sig) }
+	}
 	for name, end := range map[string]struct {
 		args []string
-		end  func(*testing.T, *exec.Cmd) // to the started process only, never to its group
+		end  func(*testing.T, *exec.Cmd)
 	}{
-		"SIGTERM to make":           {[]string{"make", "run"}, signal(syscall.SIGTERM)},
-		"SIGINT to make":            {[]string{"make", "run"}, signal(syscall.SIGINT)},
-		"a service manager":         {[]string{"setsid", "--wait", "bin/sallyport-run"}, terminateChild},
-		"nohup, then SIGTERM":       {[]string{"nohup", "bin/sallyport-run"}, signal(syscall.SIGTERM)},
-		"timeout":                   {[]string{"timeout", "60", "make", "run"}, signal(syscall.SIGTERM)},
-		"SIGHUP to make (no nohup)": {[]string{"make", "run"}, signal(syscall.SIGHUP)},
+		"SIGTERM to make":     {[]string{"make", "run"}, signal(syscall.SIGTERM)},
+		"Ctrl-C":              {[]string{"make", "run"}, group(syscall.SIGINT)},
+		"a service manager":   {[]string{"setsid", "--wait", "bin/sallyport-run"}, terminateChild},
+		"nohup, then SIGTERM": {[]string{"nohup", "bin/sallyport-run"}, signal(syscall.SIGTERM)},
+		"timeout":             {[]string{"timeout", "60", "make", "run"}, signal(syscall.SIGTERM)},
+		"SIGHUP":              {[]string{"make", "run"}, group(syscall.SIGHUP)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := rig.Start(t, c.Command(end.args[0], end.args[1:]...))
@@ -115,11 +119,11 @@ func terminateChild(t *testing.T, cmd *exec.Cmd) {
 // terminal opens a pseudo-terminal.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	rig.Need(t, err, "a pseudo-terminal")
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
 	}
 	if err == nil {
 		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
@@ -127,6 +131,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	master = os.NewFile(uintptr(fd), "ptmx") // without blocking, so that Close ends a Read
 	t.Cleanup(func() { master.Close() })
 	return master, slave
 }

@@ -13,10 +13,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/internal/diff"
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/jail"
 )
 
@@ -106,6 +106,9 @@ func compare(a, b json.RawMessage) (old string, edits []diff.Edit) {
 	return old, edits
 }
 
+// lines breaks a JSON text where its strings hold a line break.
+var lines = strings.NewReplacer(`\\`, `\\`, `\n`, "\\n\n    ")
+
 // member is one key of a definition as lines for a terminal.
 func member(key string, of map[string]json.RawMessage) string {
 	if of[key] == nil {
@@ -120,30 +123,5 @@ func member(key string, of map[string]json.RawMessage) string {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(map[string]any{key: v})
-	return printable(text.String()[len("{\n") : text.Len()-len("}\n")])
-}
-
-const lineWidth = 76
-
-// printable shows each character that is none to be seen by its number, so that
-// no terminal is driven and nothing is hidden, and breaks long lines where the
-// terminal would otherwise, at a place that looks like the beginning of one.
-func printable(text string) string {
-	var b strings.Builder
-	column := 0
-	for _, r := range strings.NewReplacer(`\\`, `\\`, `\n`, "\\n\n    ").Replace(text) {
-		if column++; r == '\n' {
-			column = 0
-		} else if column > lineWidth {
-			b.WriteString("\n    ")
-			column = 5
-		}
-		if r != '\n' && (!unicode.IsPrint(r) || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)) {
-			fmt.Fprintf(&b, `\u{%x}`, r)
-			column += 7
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return terminal.Wrap(lines.Replace(text.String()[len("{\n") : text.Len()-len("}\n")]))
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
@@ -113,21 +114,15 @@ type report struct {
 
 func (r *report) say(verdict, name, proof string) {
 	r.count[verdict]++
-	fmt.Fprintf(r.out, "%-8s %-44s %s\n", verdict, name, printable(proof))
+	fmt.Fprintf(r.out, "%-8s %-44s %s\n", verdict, name, telling(proof))
 }
 
-// printable is the line of what a command said that counts: that it got
-// through, or else the last one. Control characters are dropped.
-func printable(s string) string {
+// telling is the line of what a command said that counts: that it got through, or
+// else the last one.
+func telling(s string) string {
 	if _, got, ok := strings.Cut(s, "\nGOT "); ok {
 		s, _, _ = strings.Cut(got, "\n")
 	}
 	s = strings.TrimSpace(s)
-	s = s[strings.LastIndexByte(s, '\n')+1:]
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
-			return -1
-		}
-		return c
-	}, s[:min(len(s), 160)])
+	return terminal.Line(s[strings.LastIndexByte(s, '\n')+1:], 160)
 }

@@ -189,8 +189,8 @@ func TestSkippedIsNotHeld(t *testing.T) {
 // What a command prints reaches the terminal as one line of plain text.
 func TestProofIsPlain(t *testing.T) {
 	s := held()
-	s.run = func(string) string { return "first\nlast \x1b[2Jwords\x07\n" }
-	if _, _, out := attacked(t, s); strings.ContainsAny(out, "\x1b\x07") || !strings.Contains(out, "last [2Jwords") {
+	s.run = func(string) string { return "first\nlast \x1b[2Jwords\u009b1A\x07\n" }
+	if _, _, out := attacked(t, s); strings.ContainsAny(out, "\x1b\x07\u009b") || !strings.Contains(out, `last \u{1b}[2Jwords`) {
 		t.Errorf("%q", out)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 )
 
 // Verdict is what doctor says of a boundary.
@@ -47,7 +49,7 @@ func (w *walk) found(boundary, name, format string, args ...any) {
 }
 
 func (w *walk) add(l Line) {
-	l.Proof = printable(l.Proof)
+	l.Proof = terminal.Line(l.Proof, 300)
 	if w.token != "" {
 		l.Proof = strings.ReplaceAll(l.Proof, w.token, "(token)")
 	}
@@ -90,18 +92,4 @@ func (w *walk) writeJSON(out io.Writer) {
 		Lines   []Line   `json:"lines"`
 		Skipped []string `json:"skipped"`
 	}{w.base.String(), w.lines, append([]string{}, w.skipped...)})
-}
-
-// printable keeps a terminal safe from what a server sends.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r == 0xfffd || 0x80 <= r && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
-	if len(s) > 300 {
-		s = strings.ToValidUTF8(s[:300], "") + " …"
-	}
-	return s
 }

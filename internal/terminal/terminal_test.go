@@ -1,0 +1,59 @@
+package terminal_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sallyport-dev/sallyport/internal/terminal"
+)
+
+func TestEscape(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain text, ümläut, 日本": "plain text, ümläut, 日本",
+		"\x1b[2J":                `\u{1b}[2J`,
+		"\u009b1A":               `\u{9b}1A`, // the C1 form of ESC [
+		"a\r\nb\tc\x00\x7f":      `a\u{d}\u{a}b\u{9}c\u{0}\u{7f}`,
+		"\u202eevil\u200b":       `\u{202e}evil\u{200b}`,
+		"\ufe0f\u3164\u2028":     `\u{fe0f}\u{3164}\u{2028}`,
+		"\U000e0041":             `\u{e0041}`,
+		"\xff":                   `\u{fffd}`,
+	} {
+		if got := terminal.Escape(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestLineIsCutBetweenCharacters(t *testing.T) {
+	for limit := range 12 {
+		got := terminal.Line("日本日本日本", limit)
+		if !utf8.ValidString(got) || len(got) > limit+len("…") || !strings.HasSuffix(got, "…") {
+			t.Errorf("%d: %q", limit, got)
+		}
+	}
+	if got := terminal.Line("short", 5); got != "short" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for line := range strings.Lines(terminal.Wrap(strings.Repeat("x", 500) + "\n" + strings.Repeat("\x1b", 100))) {
+		if n := utf8.RuneCountInString(line); n > terminal.Width+8 {
+			t.Errorf("a line of %d characters: %q", n, line)
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("\x1b]0;title\x07\u202e\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, got := range []string{terminal.Escape(text), terminal.Line(text, 40), strings.ReplaceAll(terminal.Wrap(text), "\n", "")} {
+			for _, r := range got {
+				if !terminal.Visible(r) {
+					t.Fatalf("%q became %q", text, got)
+				}
+			}
+		}
+	})
+}
