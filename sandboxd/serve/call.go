@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
+	idle "github.com/sallyport-dev/sallyport/internal/session"
+	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
 // errStopping is why a call ends when the server does.
@@ -21,53 +23,87 @@ var errStopping = errors.New("the server is shutting down")
 // message is accepted before its call ends, no limit on requests holds them.
 const maxHeld = 64 << 20
 
-// calling lets a tools/call through to its tool if the sender was granted it,
-// ends it when nobody waits for it any more, and records what came of it.
+// calling lets a tools/call through to its tool if it is admitted, ends it when
+// nobody waits for it any more, and records what came of it.
 func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
 		if !ok {
 			return next(ctx, method, req)
 		}
-		m, start := messageOf(req), time.Now()
-		record := callaudit.Record{
-			Time: start.UTC(), Principal: m.identity.Principal, Session: m.session, Tool: short(call.Params.Name),
-			Verdict: "panic", InputBytes: len(call.Params.Arguments),
-		}
-		defer func() { s.record(record, start) }()
-		result, err := s.decide(m, call.Params.Name)
-		if result == nil && err == nil {
-			result, err = s.run(ctx, m, func(ctx context.Context) (mcp.Result, error) { return next(ctx, method, req) })
-			record.Verdict = verdict(m, result, err)
-		} else if record.Verdict = "refused"; result != nil {
-			record.Verdict = "ask"
-		}
-		record.ResultBytes = textBytes(result)
-		return result, err
+		m := messageOf(req)
+		return s.run(ctx, m, func(ctx context.Context) (result mcp.Result, err error) {
+			ticket, err := s.admit(ctx, m, call)
+			if err != nil {
+				return refused(err)
+			}
+			ending := "panic"
+			defer func() { ticket.End(ending, textBytes(result)) }()
+			result, err = next(ticket.Context(), method, req)
+			ending = verdict(m, result, err)
+			if ticket.Stopped() {
+				return s.stopped(ticket), nil
+			}
+			return result, err
+		})
 	}
 }
 
-// decide refuses a call, or returns neither a result nor an error.
-func (s *Server) decide(m *message, name string) (mcp.Result, error) {
-	switch {
-	case !m.identity.Granted(name):
+// admit is the one place that decides whether a call of a tool may run, and
+// records that it begins or that it was refused. Without an error the caller
+// must end the ticket.
+func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest) (*desk.Ticket, error) {
+	name := req.Params.Name
+	call := desk.Call{Ask: m.identity.Asks(name), Call: audit.Call{
+		Request: m.identity.Request, Principal: m.identity.Principal, Session: idle.Name(m.session), Tool: short(name), Arguments: req.Params.Arguments,
+	}}
+	if !m.identity.Granted(name) {
+		s.desk.Refuse(call.Call, "not_granted")
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
 			Message: fmt.Sprintf("tool %q is not granted to %s", short(name), m.identity.Principal)}
-	case m.identity.Asks(name):
-		return failure(fmt.Sprintf("%s may call %s only with the owner's approval, and approvals are not built yet: nothing was run. The owner can grant the tool without \"ask:\".",
-			m.identity.Principal, name)), nil
 	}
-	if err := s.audit.Ready(); err != nil {
-		s.log.Error("the audit file cannot be written, so no tool runs", "error", err)
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
-			Message: "this call cannot be recorded in the audit file, so it was not run; the owner has to look after that file"}
+	if call.Ask && tool.Writes(name) {
+		call.File = func() (f desk.File, err error) {
+			f.Digest, f.Preview, err = s.tools.Change(name, req.Params.Arguments)
+			return f, err
+		}
 	}
-	return nil, nil
+	if token := req.Params.GetProgressToken(); token != nil {
+		call.Progress = func(seconds int) {
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: token, Progress: float64(seconds), Message: fmt.Sprintf("waiting for the owner's approval for %d s", seconds),
+			})
+		}
+	}
+	return s.desk.Admit(ctx, call)
+}
+
+// refused turns a refusal into what the client gets: a tool result in words,
+// or a protocol error where the fault is not the call's.
+func refused(err error) (mcp.Result, error) {
+	var r *desk.Refusal
+	if !errors.As(err, &r) {
+		return nil, err
+	}
+	if r.Verdict == "unrecordable" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Text}
+	}
+	return failure(r.Text), nil
+}
+
+// stopped is the result of a call that the owner has stopped: the words, and
+// what a command had written until then.
+func (s *Server) stopped(t *desk.Ticket) mcp.Result {
+	text := "The owner stopped this call; what it had started was ended. Do not repeat it by yourself; ask the user."
+	if stdout, stderr, _, err := s.desk.Output(t.ID, 8<<10); err == nil {
+		text += fmt.Sprintf("\nThe last of stdout:\n%s\nThe last of stderr:\n%s", stdout, stderr)
+	}
+	return failure(text)
 }
 
 // run calls the tool with a context that ends with the client or the server.
 // The SDK's own context ends with neither.
-func (s *Server) run(ctx context.Context, m *message, tool func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
+func (s *Server) run(ctx context.Context, m *message, call func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	s.running.Add(1)
 	defer s.running.Add(-1)
 	defer s.held.Add(-m.size)
@@ -78,7 +114,7 @@ func (s *Server) run(ctx context.Context, m *message, tool func(context.Context)
 	defer cancel(nil)
 	defer context.AfterFunc(m.gone, func() { cancel(context.Cause(m.gone)) })()
 	defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
-	return tool(ctx)
+	return call(ctx)
 }
 
 // short bounds what a client can make us record: no tool has a longer name.
@@ -113,14 +149,4 @@ func textBytes(result mcp.Result) (n int) {
 		}
 	}
 	return n
-}
-
-// record writes what came of a call to the audit file and the log, neither of
-// which ever holds an argument.
-func (s *Server) record(r callaudit.Record, start time.Time) {
-	r.DurationMS = time.Since(start).Milliseconds()
-	s.log.Info("call", "principal", r.Principal, "tool", r.Tool, "verdict", r.Verdict, "ms", r.DurationMS)
-	if err := s.audit.Write(r); err != nil {
-		s.log.Error("writing the audit file", "error", err)
-	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/sallyport-dev/sallyport/internal/identity"
 )
 
 func TestGrants(t *testing.T) {
@@ -44,7 +42,7 @@ func TestGrants(t *testing.T) {
 			if !c.runs && (err == nil || !strings.Contains(err.Error(), `"read_file" is not granted to token:poke`) || code(err) != -32602) {
 				t.Errorf("with %q the refusal is %v", c.tools, err)
 			}
-			want := map[bool]string{true: `"verdict":"ok"`, false: `"verdict":"refused"`}[c.runs]
+			want := map[bool]string{true: `"verdict":"ok"`, false: `"verdict":"not_granted"`}[c.runs]
 			if a := s.audit.String(); !strings.Contains(a, want) {
 				t.Errorf("with %q the audit lacks %s: %s", c.tools, want, a)
 			}
@@ -71,31 +69,6 @@ func names(tools []*mcp.Tool) string {
 	}
 	slices.Sort(list)
 	return strings.Join(list, ",")
-}
-
-// A tool that waits for the owner is listed, and refused in words.
-func TestAsk(t *testing.T) {
-	eachTransport(t, func(t *testing.T, transport string) {
-		s := start(t, nil)
-		h := with(as("token:poke", "read_file,write_file"), identity.AskHeader, "read_file")
-		session, _ := connect(t, s, transport, h)
-		list, err := session.ListTools(t.Context(), nil)
-		if err != nil || names(list.Tools) != "read_file,write_file" {
-			t.Errorf("listed: %v %v", list, err)
-		}
-		r, err := call(t, session, "read_file", map[string]any{"text": "secret"})
-		if err != nil || !r.IsError || !strings.Contains(text(r), "approval") || strings.Contains(text(r), "secret") {
-			t.Errorf("the asking call: %v %v", r, err)
-		}
-		if a := s.audit.String(); !strings.Contains(a, `"verdict":"ask"`) || strings.Contains(a, "secret") {
-			t.Errorf("audit: %s", a)
-		}
-		// "ask:*" beats a plain grant too.
-		all, _ := connect(t, s, transport, with(as("token:poke", "*"), identity.AskHeader, "*"))
-		if r, err := call(t, all, "read_file", nil); err != nil || !r.IsError {
-			t.Errorf("with ask:* the call: %v %v", r, err)
-		}
-	})
 }
 
 // The headers of the request that carries the message decide, not those of the

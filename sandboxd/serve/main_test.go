@@ -20,6 +20,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
+
+	"github.com/sallyport-dev/sallyport/internal/audit"
 )
 
 func TestMain(m *testing.M) {
@@ -66,8 +68,11 @@ func TestMainServesAndEnds(t *testing.T) {
 	if err := errors.Join(os.Mkdir(tmp, 0o777), os.Chmod(tmp, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	audit := filepath.Join(filepath.Dir(tokenFile), "audit")
-	cmd := command(t, []string{"-addr", "127.0.0.1:0"}, "MCP_WORKSPACE="+workspace, "MCP_AUTH_TOKEN_FILE="+tokenFile, "MCP_AUDIT_FILE="+audit, "TMPDIR="+tmp)
+	records := filepath.Join(filepath.Dir(tokenFile), "audit", "audit.jsonl")
+	if err := os.Mkdir(filepath.Dir(records), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, []string{"-addr", "127.0.0.1:0"}, "MCP_WORKSPACE="+workspace, "MCP_AUTH_TOKEN_FILE="+tokenFile, "MCP_AUDIT_FILE="+records, "TMPDIR="+tmp)
 	log := &buffer{}
 	out, err := cmd.StderrPipe()
 	if err != nil {
@@ -128,7 +133,7 @@ func TestMainServesAndEnds(t *testing.T) {
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
-	checkAudit(t, audit)
+	checkAudit(t, records)
 	if strings.Contains(log.String(), token) {
 		t.Error("the log holds the token")
 	}
@@ -171,18 +176,19 @@ func checkAudit(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-	if len(lines) != 2 {
-		t.Fatalf("%d lines, want 2: %s", len(lines), data)
+	if r, err := audit.Verify(path, audit.VerifyOptions{}); err != nil || r.Finding != nil || r.Signed != r.Last {
+		t.Errorf("%+v, %v", r, err)
 	}
-	for i, verdict := range []string{"ok", "error"} {
-		var got map[string]any
-		if err := json.Unmarshal(lines[i], &got); err != nil {
-			t.Fatal(err)
+	var got []string
+	_ = audit.Lines(path, func(l audit.Line) bool {
+		r, _ := l.Record()
+		if got = append(got, r.Kind+" "+r.Verdict); r.Kind == audit.KindBegin && (r.Principal != "token:poke" || r.Tool != "run_command" || r.Session == "" || r.InputBytes < 10) {
+			t.Errorf("%s", l.Text)
 		}
-		if got["principal"] != "token:poke" || got["tool"] != "run_command" || got["verdict"] != verdict || got["session"] == nil || got["input_bytes"].(float64) < 10 {
-			t.Errorf("line %d: %s", i, lines[i])
-		}
+		return true
+	})
+	if want := "open , begin , end ok, begin , end error"; strings.Join(got, ", ") != want {
+		t.Errorf("records %q, want %q", got, want)
 	}
 	if bytes.Contains(data, []byte("greeting")) {
 		t.Errorf("the audit holds an argument: %s", data)

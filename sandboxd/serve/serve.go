@@ -8,6 +8,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
@@ -15,23 +16,28 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	idle "github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
-// Tools are what a Server offers. Register adds them to the SDK's server.
+// Tools are what a Server offers.
 type Tools interface {
+	// Register adds them to the SDK's server.
 	Register(*mcp.Server)
+	// Change is the digest of the file that a call of a writing tool would
+	// replace, and a diff of what it would do.
+	Change(tool string, arguments json.RawMessage) (digest, preview string, err error)
 }
 
 // Server serves one workspace to any number of clients.
 type Server struct {
 	set      Settings
 	log      *slog.Logger
-	audit    *callaudit.Audit
+	desk     *desk.Desk
+	tools    Tools
 	mcp      *mcp.Server
 	sessions *idle.Table
 	front    *mcphttp.Front
@@ -48,12 +54,13 @@ type Server struct {
 
 // New makes a server. It starts nothing but the watch over idle sessions; the
 // caller serves Handler and calls Close at the end.
-func New(set Settings, tools Tools, audit *callaudit.Audit, log *slog.Logger) *Server {
+func New(set Settings, tools Tools, d *desk.Desk, log *slog.Logger) *Server {
 	if set.Tools == nil {
 		set.Tools = tool.Default
 	}
-	s := &Server{set: set, log: log, audit: audit, sessions: idle.NewTable(set.MaxSessions), maxHeld: maxHeld}
+	s := &Server{set: set, log: log, desk: d, tools: tools, sessions: idle.NewTable(set.MaxSessions), maxHeld: maxHeld}
 	s.front = mcphttp.New(s.sessions, log)
+	d.ShowSessions(s.sessions)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.mcp = mcp.NewServer(

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 )
@@ -37,6 +39,11 @@ type probes struct {
 
 func newProbes() *probes {
 	return &probes{started: make(chan string, 100), ended: make(chan error, 100), progress: make(chan string, 100)}
+}
+
+// Change stands for a file that is always the same.
+func (p *probes) Change(string, json.RawMessage) (digest, preview string, err error) {
+	return "digest", "-old\n+new\n", nil
 }
 
 type input struct {
@@ -93,6 +100,7 @@ type server struct {
 	Root  string
 	log   *buffer
 	audit *buffer
+	desk  *desk.Desk
 }
 
 func start(t testing.TB, change func(*serve.Settings)) *server {
@@ -103,7 +111,13 @@ func start(t testing.TB, change func(*serve.Settings)) *server {
 		change(&set)
 	}
 	s := &server{probes: newProbes(), log: &buffer{}, audit: &buffer{}}
-	s.Server = serve.New(set, s.probes, callaudit.New(s.audit), slog.New(slog.NewJSONHandler(s.log, nil)))
+	log := slog.New(slog.NewJSONHandler(s.log, nil))
+	records, err := audit.Open(audit.Options{File: "-", Stdout: s.audit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.desk = desk.New(records, log)
+	s.Server = serve.New(set, s.probes, s.desk, log)
 	h := httptest.NewServer(s.Handler())
 	t.Cleanup(func() { s.Close(); h.Close() })
 	s.Root, s.URL = h.URL, h.URL+set.BasePath

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,8 @@ type Settings struct {
 	Jail        jail.Mode    // how strongly commands are held
 	Network     jail.Network // what commands may reach
 	MaxSessions int
-	OutputLimit int    // bytes kept of a command's stdout, and of its stderr
-	AuditFile   string // "-" is stdout, "" is none
+	OutputLimit int // bytes kept of a command's stdout, and of its stderr
+	config.Owner
 }
 
 // Table lists the settings, so that help texts and documents agree with what
@@ -36,7 +37,7 @@ func (s *Settings) Table() config.Table {
 	return config.Table{
 		Command: "sandboxd",
 		Intro:   "Serves one directory to MCP clients, over HTTP+SSE at <base>/sse and streamable HTTP at <base>/mcp.",
-		Settings: append(settings,
+		Settings: append(append(settings,
 			config.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
 				Help: "tools to offer: a list out of " + strings.Join(tool.All, ",") + "; or all"},
 			config.Setting{Env: "MCP_PROTECTED_PATHS", Default: "default", Set: s.setProtected,
@@ -49,8 +50,7 @@ func (s *Settings) Table() config.Table {
 				Help: "sessions open at once; further ones get 503"},
 			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
 				Help: "bytes kept of a command's stdout, and of its stderr"},
-			config.Setting{Env: "MCP_AUDIT_FILE", Set: config.Text(&s.AuditFile),
-				Help: "file for one JSON line per call, - for stdout"}),
+		), s.Owner.Settings()...),
 	}
 }
 
@@ -63,6 +63,7 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 		return Settings{}, err
 	}
 	s.HTTP.Check(m)
+	s.Owner.Check(m)
 	if s.Workspace != "" {
 		m.AddError(s.checkWorkspace())
 	}
@@ -74,7 +75,10 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 // record, or change what the owner or this server runs.
 func (s *Settings) checkOutside(m *config.Mistakes) {
 	s.outOfReach(m, "MCP_AUTH_TOKEN_FILE", s.TokenFile)
-	s.outOfReach(m, "MCP_AUDIT_FILE", s.AuditFile)
+	private := s.Owner.Private()
+	for _, setting := range slices.Sorted(maps.Keys(private)) {
+		s.outOfReach(m, setting, private[setting])
+	}
 	if s.Workspace == "" {
 		return
 	}

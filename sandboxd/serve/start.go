@@ -10,11 +10,13 @@ import (
 	"net"
 	"os"
 
-	"github.com/sallyport-dev/sallyport/internal/callaudit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
 )
 
@@ -89,11 +91,12 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 	if b.Workspace, err = jail.Prepare(set.Workspace); err != nil {
 		return fmt.Errorf("%w: %w", ErrJail, err)
 	}
-	audit, err := callaudit.Open(set.AuditFile, stdout)
+	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sandboxd", Version: process.Version, Stdout: stdout,
+		Secrets: []string{set.Token}, UID: b.Workspace.UID, GID: b.Workspace.GID, Log: log})
 	if err != nil {
 		return err
 	}
-	b.onClose(audit.Close)
+	b.onClose(office.Close)
 	if before != nil {
 		if err := before(); err != nil {
 			return err
@@ -106,7 +109,8 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 	if err != nil {
 		return err
 	}
-	b.Server = New(set, tools, audit, log)
+	b.Server = New(set, tools, office.Desk, log)
+	office.Start()
 	return nil
 }
 
@@ -131,6 +135,7 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
 		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected,
+		Started:   func(ctx context.Context, c *command.Command) { desk.Runs(ctx, c) },
 		Principal: func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
 		Granted: func(ctx context.Context, name string) bool {
 			id, _ := identity.From(ctx)

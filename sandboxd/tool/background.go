@@ -54,6 +54,7 @@ func (s *Set) startCommand(ctx context.Context, _ *mcp.CallToolRequest, in start
 	if err != nil {
 		return nil, err
 	}
+	s.started(ctx, c)
 	return &startOut{Handle: c.Handle}, nil
 }
 

@@ -88,6 +88,7 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 	if err != nil {
 		return nil, err
 	}
+	s.started(ctx, c)
 	s.follow(ctx, req, c, nil)
 	if ctx.Err() != nil {
 		return nil, errCanceled
@@ -109,6 +110,7 @@ func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn,
 	if err != nil {
 		return nil, err
 	}
+	s.started(ctx, c)
 	keep := context.AfterFunc(ctx, c.Kill)
 	s.follow(ctx, req, c, time.After(time.Duration(after)*time.Second))
 	out := report(c)

@@ -38,6 +38,7 @@ type Config struct {
 
 	Principal func(context.Context) string                // the caller, who owns what it starts; nil: all calls are one caller's
 	Granted   func(ctx context.Context, tool string) bool // what else the caller may call; nil grants everything
+	Started   func(context.Context, *command.Command)     // told of each command that a call has started; may be nil
 }
 
 // entry is one tool and how it is added to a server.

@@ -1,0 +1,96 @@
+package ownersock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/internal/desk"
+)
+
+// An Office is all that a process has for its owner: the audit, the desk, and
+// the socket if there is one.
+type Office struct {
+	Desk   *desk.Desk
+	server *Server
+	audit  *audit.Log
+	log    *slog.Logger
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+// Process says whose office it is, and who will use it.
+type Process struct {
+	Name, Version string
+	Stdout        io.Writer
+	Secrets       []string // masked in records
+	UID, GID      int      // who the process becomes after it has given up root; 0 for nobody else
+	Log           *slog.Logger
+}
+
+// Open opens the audit and binds the socket, with the rights that the process
+// has now. Nothing is served before Start.
+func Open(set config.Owner, p Process) (*Office, error) {
+	o := &Office{log: p.Log}
+	var err error
+	if set.OwnerSocket != "" {
+		if o.server, err = Listen(set.OwnerSocket, set.OwnerKeyFile, p.UID, p.GID); err != nil {
+			return nil, err
+		}
+		o.server.Process, o.server.Version = p.Name, p.Version
+	}
+	o.audit, err = audit.Open(audit.Options{
+		File: set.AuditFile, Stdout: p.Stdout, Version: p.Version, Arguments: set.AuditArguments, Secrets: p.Secrets,
+		AnchorDir: set.AnchorDir, UID: p.UID, GID: p.GID, Log: p.Log,
+	})
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	o.Desk = desk.New(o.audit, p.Log)
+	return o, nil
+}
+
+// Handle adds an operation that only this process has.
+func (o *Office) Handle(op string, h Handler) {
+	if o.server == nil {
+		return
+	}
+	if o.server.Extra == nil {
+		o.server.Extra = map[string]Handler{}
+	}
+	o.server.Extra[op] = h
+}
+
+// Start serves the socket until Close.
+func (o *Office) Start() {
+	if o.server == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.stop, o.done = cancel, make(chan struct{})
+	o.server.Desk = o.Desk
+	go func() {
+		defer close(o.done)
+		if err := o.server.Run(ctx); err != nil {
+			o.log.Error("the owner's socket is no longer served", "error", err)
+		}
+	}()
+}
+
+// Close ends the socket, then the audit.
+func (o *Office) Close() error {
+	if o == nil {
+		return nil
+	}
+	switch {
+	case o.stop != nil:
+		o.stop()
+		<-o.done
+	case o.server != nil:
+		_ = o.server.Close()
+	}
+	return o.audit.Close()
+}

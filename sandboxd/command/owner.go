@@ -1,0 +1,15 @@
+package command
+
+// Line is the command as it was given to the shell.
+func (c *Command) Line() string { return c.line }
+
+// Tail is the end of what the command has written, at most this many bytes of
+// each stream.
+func (c *Command) Tail(bytes int) (stdout, stderr string) {
+	stdout, _, _ = c.Stdout.Page(max(0, c.Stdout.Size()-int64(bytes)), bytes, true)
+	stderr, _, _ = c.Stderr.Page(max(0, c.Stderr.Size()-int64(bytes)), bytes, true)
+	return stdout, stderr
+}
+
+// Stop ends the command and all that it started.
+func (c *Command) Stop(now bool) { c.Kill() }

@@ -1,0 +1,64 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sallyport-dev/sallyport/internal/diff"
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
+)
+
+// started tells the owner's list of a command that ctx's call has started.
+func (s *Set) started(ctx context.Context, c *command.Command) {
+	if s.cfg.Started != nil {
+		s.cfg.Started(ctx, c)
+	}
+}
+
+// Writes reports whether a tool replaces a file, so that the owner's approval
+// also binds the file as it is.
+func Writes(name string) bool { return name == "write_file" || name == "edit_file" }
+
+// Change returns the digest of the file that a call of a writing tool would
+// replace, as it is now, and a diff of what the call would do. It writes
+// nothing. Whether the call's arguments are right is for the tool to say.
+func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview string, err error) {
+	members := map[string]json.RawMessage{} // a struct would take "Path" for path, too
+	if err := json.Unmarshal(arguments, &members); err != nil {
+		return "", "", fmt.Errorf("the arguments: %w", err)
+	}
+	text := func(key string) (v string) { _ = json.Unmarshal(members[key], &v); return v }
+	flag := func(key string) (v bool) { _ = json.Unmarshal(members[key], &v); return v }
+	path := text("path")
+	digest, old, err := s.files.Digest(path)
+	if err != nil {
+		return "", "", err
+	}
+	var edits []diff.Edit
+	switch {
+	case name == "edit_file":
+		if edits, err = files.Replace(old, text("old_text"), text("new_text"), flag("replace_all")); err != nil {
+			return "", "", fmt.Errorf("%s: %w", path, err)
+		}
+	case flag("append"):
+		edits = []diff.Edit{{At: len(old), New: text("content")}}
+	default:
+		edits = []diff.Edit{whole(old, text("content"))}
+	}
+	return digest, diff.Unified(path, old, edits), nil
+}
+
+// whole is the change from old to text as one edit, without the bytes that both
+// begin and end with.
+func whole(old, text string) diff.Edit {
+	start, end := 0, 0
+	for start < len(old) && start < len(text) && old[start] == text[start] {
+		start++
+	}
+	for end < len(old)-start && end < len(text)-start && old[len(old)-1-end] == text[len(text)-1-end] {
+		end++
+	}
+	return diff.Edit{At: start, Len: len(old) - start - end, New: text[start : len(text)-end]}
+}
