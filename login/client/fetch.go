@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/internal/netclass"
+	"github.com/sallyport-dev/sallyport/login/store"
+)
+
+// Limits of what is fetched from addresses that strangers choose.
+const (
+	fetchTimeout  = 8 * time.Second
+	maxDocument   = 64 << 10
+	documentFresh = 5 * time.Minute
+	maxFetches    = 4 // at once
+	maxKept       = 64
+)
+
+// Fetcher gets client ID metadata documents and key sets. The address is checked at
+// the moment of connecting, after the only resolution of the name; redirects and
+// proxies are not followed.
+type Fetcher struct {
+	client *http.Client
+	room   chan struct{}
+
+	mu   sync.Mutex
+	kept map[string]fetched
+}
+
+type fetched struct {
+	raw []byte
+	at  time.Time
+}
+
+// NewFetcher returns one that connects to public addresses only.
+func NewFetcher() *Fetcher { return newFetcher(netclass.Control) }
+
+func newFetcher(control func(network, address string, c syscall.RawConn) error) *Fetcher {
+	dialer := &net.Dialer{Timeout: fetchTimeout, Control: control}
+	return &Fetcher{
+		room: make(chan struct{}, maxFetches),
+		kept: map[string]fetched{},
+		client: &http.Client{
+			Timeout:       fetchTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: fetchTimeout,
+				MaxResponseHeaderBytes: 32 << 10, ForceAttemptHTTP2: true,
+			},
+		},
+	}
+}
+
+// hostName is a DNS name with a dot: no literal address in any notation, since those
+// that browsers and resolvers understand (decimal, hexadecimal) end in digits.
+var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z0-9-]*[a-z0-9])?$`)
+
+// documentURL checks a client id that is a URL (draft-ietf-oauth-client-id-metadata-document,
+// section 3): https, a path, no user part, fragment or dot segment.
+func documentURL(id string) error {
+	u, err := url.Parse(id)
+	if err != nil || len(id) > 1000 || u.Scheme != "https" || u.User != nil || strings.ContainsAny(id, "?#") || len(u.Path) < 2 ||
+		u.String() != id || path.Clean(u.EscapedPath()) != strings.TrimSuffix(u.EscapedPath(), "/") {
+		return errors.New("it must be an https URL with a plain path, without query and fragment")
+	}
+	if !hostName.MatchString(u.Host) {
+		return errors.New("its host must be a public DNS name, in lower case and without port")
+	}
+	return nil
+}
+
+// Document fetches the client whose id is a URL.
+func (f *Fetcher) Document(ctx context.Context, id string, appLinks []string) (*store.Client, error) {
+	var m metadata
+	err := documentURL(id)
+	if err == nil {
+		var raw []byte
+		if raw, err = f.get(ctx, id); err == nil {
+			err = json.Unmarshal(raw, &m)
+		}
+	}
+	if err == nil && m.ID != id {
+		err = errors.New("its client_id is another")
+	}
+	var c *store.Client
+	if err == nil {
+		c, err = m.build("document", appLinks, time.Now())
+	}
+	if err != nil {
+		return nil, &Error{"invalid_client", fmt.Sprintf("the client's document %s cannot be used: %v", id, err)}
+	}
+	return c, nil
+}
+
+// get fetches JSON, or takes what was fetched within the last five minutes.
+func (f *Fetcher) get(ctx context.Context, from string) ([]byte, error) {
+	f.mu.Lock()
+	had, ok := f.kept[from]
+	f.mu.Unlock()
+	if ok && time.Since(had.at) < documentFresh {
+		return had.raw, nil
+	}
+	select {
+	case f.room <- struct{}{}:
+		defer func() { <-f.room }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	raw, err := f.fetch(ctx, from)
+	if err == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.kept) >= maxKept {
+			clear(f.kept)
+		}
+		f.kept[from] = fetched{raw, time.Now()}
+	}
+	return raw, err
+}
+
+// forget makes the next get of from a fetch, unless the last was just now.
+func (f *Fetcher) forget(from string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.kept[from].at) > 15*time.Second {
+		delete(f.kept, from)
+	}
+}
+
+func (f *Fetcher) fetch(ctx context.Context, from string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("it answers %d; redirects are not followed", resp.StatusCode)
+	case kind != "application/json" && !strings.HasSuffix(kind, "+json"):
+		return nil, fmt.Errorf("its content type is %q, not application/json", clean(kind))
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err == nil && len(raw) > maxDocument {
+		err = fmt.Errorf("it is larger than %d bytes", maxDocument)
+	}
+	return raw, err
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/login/settings"
+	"github.com/sallyport-dev/sallyport/login/store"
+)
+
+// MaxRedirects is how many redirect URIs of one client are kept.
+const MaxRedirects = 20
+
+// usable keeps the redirect URIs that may ever be navigated to and drops the others:
+// clients register several, and refusing one would refuse them all.
+func usable(uris, appLinks []string) (kept []string) {
+	for _, raw := range uris {
+		if len(kept) < MaxRedirects && allowed(raw, appLinks) && !slices.Contains(kept, raw) {
+			kept = append(kept, raw)
+		}
+	}
+	return kept
+}
+
+// printable leaves out what browsers and servers read differently: blanks, control and
+// non-ASCII characters, quotes, the backslash, user parts and fragments.
+var printable = regexp.MustCompile("^[!$-&(-;=?A-[\\]^_`a-z{|}~]{1,1000}$")
+
+// allowed is https with a host, http on loopback (RFC 8252, section 7.3), or a listed
+// link of an app's own.
+func allowed(raw string, appLinks []string) bool {
+	if slices.Contains(appLinks, raw) {
+		return true
+	}
+	u, err := url.Parse(raw)
+	return err == nil && printable.MatchString(raw) && u.Host != "" && u.User == nil &&
+		(u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
+}
+
+// Matches reports whether uri is one of the client's: equal byte for byte, except
+// that on loopback any port will do (RFC 8252, section 7.3; Claude Code does it with
+// the name localhost too).
+func Matches(c *store.Client, uri string) bool {
+	return slices.ContainsFunc(c.Redirects, func(registered string) bool {
+		return registered == uri || loopback(registered) != "" && loopback(registered) == loopback(uri)
+	})
+}
+
+// loopback writes a loopback redirect URI without its port, or "" for any other.
+func loopback(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" || !settings.Loopback(u) || !allowed(raw, nil) {
+		return ""
+	}
+	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())
+	return u.String()
+}
+
+// Local reports whether every redirect URI is on loopback: any program on the owner's
+// machine could claim to be such a client.
+func Local(c *store.Client) bool {
+	return !slices.ContainsFunc(c.Redirects, func(raw string) bool { return loopback(raw) == "" })
+}
+
+// Target is what of a redirect URI a person has to see: the host, or an app's scheme.
+func Target(raw string) string {
+	u, err := url.Parse(raw)
+	if err == nil && (u.Scheme == "https" || u.Scheme == "http") {
+		return u.Host
+	}
+	return raw
+}

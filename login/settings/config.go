@@ -1,0 +1,182 @@
+package settings
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Config is login.json.
+type Config struct {
+	Issuer    string     `json:"issuer"`  // https://HOST/mcp-login, no slash at the end
+	Subject   string     `json:"subject"` // the token's sub; default owner
+	OwnHost   bool       `json:"ownHost"` // nothing but login and its MCP URLs answers on the host name
+	Resources []Resource `json:"resources"`
+	Clients   []Client   `json:"clients"`      // registered by hand
+	AppLinks  []string   `json:"appRedirects"` // redirect URIs with a scheme of an app's own, exact
+	Base      string     `json:"-"`            // the issuer's path
+}
+
+// Resource is one MCP URL that tokens are for.
+type Resource struct {
+	URL     string    `json:"url"` // exact; with a slash at its end, everything below
+	Name    string    `json:"name"`
+	Grants  []string  `json:"grants"` // what may be ticked
+	Egress  []string  `json:"egress"`
+	Ticked  *[]string `json:"ticked"`  // of both, those ticked beforehand; default: grants
+	Expires string    `json:"expires"` // the longest, in days: 90d
+	Days    int       `json:"-"`
+}
+
+// Client is a client registered by hand.
+type Client struct {
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Redirects []string        `json:"redirects"`
+	JWKS      json.RawMessage `json:"jwks"` // with keys, the client must use private_key_jwt
+	JWKSURI   string          `json:"jwksUri"`
+}
+
+// CursorLink is the one app link that is allowed without being listed. MaxDays is the
+// longest that a consent can last. maxClaims is how many strings the edge takes from a claim.
+const (
+	CursorLink = "cursor://anysphere.cursor-mcp/oauth/callback"
+	MaxDays    = 3650
+	maxClaims  = 100
+)
+
+var (
+	subjectForm = regexp.MustCompile(`^[A-Za-z0-9._@|:-]{1,64}$`)
+	appScheme   = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+	browsers    = []string{"http", "https", "javascript", "data", "file", "blob", "about", "vbscript", "ws", "wss", "ftp", "filesystem", "view-source"}
+	grantForm   = regexp.MustCompile(`^(ask:)?(\*|method:[A-Za-z0-9/_.-]+|[A-Za-z0-9_.%-]+(/(\*|[A-Za-z0-9_.%-]+))?)$`)
+	plainPath   = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
+)
+
+func (c *Config) parse(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return fmt.Errorf("  not readable: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("  something follows the JSON object: remove it")
+	}
+	wrong := []error{c.checkIssuer()}
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("  "+format, args...)) }
+	if c.Subject = or(c.Subject, "owner"); !subjectForm.MatchString(c.Subject) {
+		say("subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
+	}
+	if len(c.Resources) == 0 {
+		say(`resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
+	}
+	for i := range c.Resources {
+		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), say)
+	}
+	for _, link := range c.AppLinks {
+		if u, err := url.Parse(link); err != nil || !appScheme.MatchString(u.Scheme) || slices.Contains(browsers, u.Scheme) || u.Host == "" {
+			say("appRedirects: %q is no link of an app's own, such as %s", link, CursorLink)
+		}
+	}
+	c.AppLinks = append(c.AppLinks, CursorLink)
+	return errors.Join(wrong...)
+}
+
+// plainURL is https, or http on loopback, with host and path and nothing else.
+func plainURL(raw string) (*url.URL, bool) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, false
+	}
+	bare := u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && u.String() == raw
+	return u, bare && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u))
+}
+
+func (c *Config) checkIssuer() error {
+	u, ok := plainURL(c.Issuer)
+	switch {
+	case !ok:
+		return fmt.Errorf(`  issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
+	case strings.HasSuffix(c.Issuer, "/"):
+		return fmt.Errorf("  issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
+	}
+	c.Base = u.Path
+	return nil
+}
+
+func (r *Resource) check(at string, say func(string, ...any)) {
+	if _, ok := plainURL(r.URL); !ok {
+		say("%s: url %q: write the https URL that is typed into the client", at, r.URL)
+	}
+	if len(r.Grants) == 0 || len(r.Grants) > maxClaims || len(r.Egress) > maxClaims {
+		say("%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
+	}
+	for _, g := range r.Grants {
+		if !grantForm.MatchString(g) {
+			say("%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
+		}
+	}
+	for _, e := range r.Egress {
+		if e == "" || strings.ContainsAny(e, " \t\r\n,") {
+			say("%s: egress %q is no rule", at, e)
+		}
+	}
+	if r.Ticked == nil {
+		r.Ticked = &r.Grants
+	}
+	for _, t := range *r.Ticked {
+		if !slices.Contains(r.Grants, t) && !slices.Contains(r.Egress, t) {
+			say("%s: ticked %q stands in neither grants nor egress", at, t)
+		}
+	}
+	var err error
+	if r.Days, err = strconv.Atoi(strings.TrimSuffix(or(r.Expires, "90d"), "d")); err != nil || r.Days < 1 || r.Days > MaxDays {
+		say("%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
+	}
+	r.Name = or(r.Name, r.URL)
+}
+
+// Find returns the resource that a client's resource parameter names (RFC 8707), and the
+// audience that its tokens get, without a slash at the end. An empty parameter is the
+// first resource that is not a whole subtree.
+func (c *Config) Find(named string) (*Resource, string) {
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		base, below := strings.CutSuffix(r.URL, "/")
+		rest, under := strings.CutPrefix(canonical(named), canonical(base))
+		switch {
+		case named == "" && !below, !below && under && rest == "":
+			return r, r.URL
+		case named != "" && below && under && plainPath.MatchString(rest):
+			return r, base + rest
+		}
+	}
+	return nil, ""
+}
+
+// canonical writes scheme and host in lower case, without the default port and a slash
+// at the end (RFC 3986, section 6.2). What has other parts is nothing.
+func canonical(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.User != nil || strings.ContainsAny(raw, "?#") {
+		return ""
+	}
+	u.Host = strings.ToLower(u.Host)
+	if u.Scheme == "https" {
+		u.Host = strings.TrimSuffix(u.Host, ":443")
+	}
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+// Lasting are the choices of how many days a consent lasts, up to the resource's longest.
+func (r *Resource) Lasting() []int {
+	days := slices.DeleteFunc([]int{1, 7, 30, 90, 365}, func(d int) bool { return d >= r.Days })
+	return append(days, r.Days)
+}

@@ -1,0 +1,183 @@
+package web
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/login/client"
+	"github.com/sallyport-dev/sallyport/login/issue"
+	"github.com/sallyport-dev/sallyport/login/store"
+)
+
+// ask reads a body of parameters, and what the client says of itself.
+func (s *Server) ask(r *http.Request) (url.Values, issue.Proof, error) {
+	bad := func(text string) (url.Values, issue.Proof, error) {
+		return nil, issue.Proof{}, &client.Error{Code: "invalid_request", Text: text}
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind != "application/x-www-form-urlencoded" || r.ParseForm() != nil {
+		return bad("the body must be application/x-www-form-urlencoded, of at most 64 KiB")
+	}
+	f := r.PostForm
+	if name := twice(f); name != "" {
+		return bad(name + " comes twice")
+	}
+	p := issue.Proof{ClientID: f.Get("client_id"), Assertion: f.Get("client_assertion")}
+	p.Audiences = []string{s.Config.Issuer, s.Config.Issuer + "/token", s.Config.Issuer + "/revoke"}
+	if p.Assertion != "" && f.Get("client_assertion_type") != client.AssertionType {
+		return bad("client_assertion_type must be " + client.AssertionType)
+	}
+	return f, p, nil
+}
+
+// token is RFC 6749, section 3.2.
+func (s *Server) token(w http.ResponseWriter, r *http.Request) {
+	f, p, err := s.ask(r)
+	var tokens *issue.Tokens
+	switch kind := f.Get("grant_type"); {
+	case err != nil:
+	case kind == "authorization_code":
+		tokens, err = s.Exchange(r.Context(), p, f.Get("code"), f.Get("redirect_uri"), f.Get("code_verifier"), f.Get("resource"))
+	case kind == "refresh_token":
+		tokens, err = s.Refresh(r.Context(), p, f.Get("refresh_token"), f.Get("resource"))
+	default:
+		err = &client.Error{Code: "unsupported_grant_type", Text: "use authorization_code or refresh_token"}
+	}
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	answer(w, http.StatusOK, tokens)
+}
+
+// revoke is RFC 7009. An unknown token is answered like a known one.
+func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
+	f, p, err := s.ask(r)
+	if err == nil {
+		err = s.RevokeToken(r.Context(), p, f.Get("token"))
+	}
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	answer(w, http.StatusOK, struct{}{})
+}
+
+// Limits of registrations. Claude registers twice for one attempt, and behind Funnel
+// everyone has one address.
+const (
+	registrationsEach  = 60 // a minute, per address
+	registrationsTotal = 300
+	registrationLife   = time.Hour // of one that the owner never approved
+	maxRegistrations   = 1000      // of those
+)
+
+// limiter counts within one minute.
+type limiter struct {
+	mu    sync.Mutex
+	began time.Time
+	each  map[string]int // "" is everybody
+}
+
+func (l *limiter) full(who string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.began) > time.Minute {
+		l.began, l.each = now, map[string]int{}
+	}
+	l.each[""]++
+	if l.each[""] > registrationsTotal {
+		return true
+	}
+	l.each[who]++
+	return l.each[who] > registrationsEach
+}
+
+// registered is the answer to a registration (RFC 7591, section 3.2.1): no member is
+// null, since clients' parsers refuse that.
+type registered struct {
+	ID        string   `json:"client_id"`
+	Issued    int64    `json:"client_id_issued_at"`
+	Name      string   `json:"client_name,omitempty"`
+	Redirects []string `json:"redirect_uris"`
+	Method    string   `json:"token_endpoint_auth_method"`
+	Grants    []string `json:"grant_types"`
+	Responses []string `json:"response_types"`
+	Scope     string   `json:"scope"`
+	JWKSURI   string   `json:"jwks_uri,omitempty"`
+}
+
+// register is RFC 7591.
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	now := s.Now()
+	if s.limit.full(caller(r), now) {
+		w.Header().Set("Retry-After", "60")
+		fail(w, http.StatusTooManyRequests, "temporarily_unavailable", "too many registrations: try again in a minute")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 8<<10))
+	if err != nil {
+		fail(w, http.StatusRequestEntityTooLarge, "invalid_client_metadata", "the body is larger than 8 KiB")
+		return
+	}
+	c, err := client.Register(body, s.Config.AppLinks, now)
+	if err == nil {
+		err = s.Store.Update(func(st *store.State) error { makeRoom(st, now); st.Clients[c.ID] = c; return nil })
+	}
+	if err != nil {
+		s.failed(w, err)
+		return
+	}
+	answer(w, http.StatusCreated, registered{
+		ID: c.ID, Issued: now.Unix(), Name: c.Name, Redirects: c.Redirects, Method: c.Methods[0], JWKSURI: c.JWKSURI,
+		Grants: []string{"authorization_code", "refresh_token"}, Responses: []string{"code"}, Scope: "mcp offline_access",
+	})
+}
+
+func void(c *store.Client, now time.Time) bool {
+	return !c.Approved && now.Sub(c.Created) > registrationLife
+}
+
+// makeRoom drops registrations that were never approved: those that are too old, and the
+// oldest where there are too many.
+func makeRoom(st *store.State, now time.Time) {
+	var oldest *store.Client
+	waiting := 0
+	for id, c := range st.Clients {
+		switch {
+		case void(c, now):
+			delete(st.Clients, id)
+		case !c.Approved:
+			if waiting++; oldest == nil || c.Created.Before(oldest.Created) {
+				oldest = c
+			}
+		}
+	}
+	if waiting >= maxRegistrations {
+		delete(st.Clients, oldest.ID)
+	}
+}
+
+// client finds who a client_id names: written in login.json, registered, or a document
+// that is fetched.
+func (s *Server) client(ctx context.Context, id string) (*store.Client, error) {
+	found := s.byHand[id]
+	s.Store.View(func(st *store.State) {
+		if c := st.Clients[id]; found == nil && c != nil && !void(c, s.Now()) {
+			found = c
+		}
+	})
+	if found == nil && strings.HasPrefix(id, "https://") {
+		return s.Fetch.Document(ctx, id, s.Config.AppLinks)
+	}
+	if found == nil {
+		return nil, &client.Error{Code: "invalid_client", Text: "this client is not known here: remove it in your assistant and add it again"}
+	}
+	return found, nil
+}
