@@ -6,7 +6,7 @@ COMPOSE   ?= docker compose
 BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down env test e2e soak lint bench install $(BINARIES)
+.PHONY: help run up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
 
 help: ## Say what there is
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,11 +24,17 @@ down: ## Stop the stack
 env: ## Write .env and the tokens for the stack, once; never over what is there
 	@WORKSPACE="$(WORKSPACE)" sh deploy/env.sh
 
+test-quick: ## Lint and unit tests, under 3 minutes
+	@cd e2e && go run ./cmd/gates -quick
+
 test: ## Everything that this machine can run, harmless to it
 	@cd e2e && go run ./cmd/gates
 
 e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
 	@cd e2e && go run ./cmd/gates -only yaegi,main,edge,sandbox,hub,doctor,docker,conformance
+
+fuzz: ## Fuzz every parser of foreign bytes, each for FOR (make fuzz FOR=10m)
+	@cd e2e && go run ./cmd/gates -fuzz $(or $(FOR),1m)
 
 soak: ## The long figures: hours of load, thousands of sessions
 	@cd e2e && go run ./cmd/gates -soak

@@ -49,7 +49,9 @@ func TestEveryEnd(t *testing.T) {
 	}
 	t.Run("a closed terminal", func(t *testing.T) {
 		master, slave := terminal(t)
-		cmd := c.Command("make", "run")
+		// As with a login shell: the kernel tells the session's leader, and when that
+		// ends, everybody in the foreground.
+		cmd := c.Command("sh", "-c", "make run; :")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 		if err := cmd.Start(); err != nil {

@@ -86,6 +86,16 @@ func once(name string, make func(tmp string) error) (string, error) {
 	return path, os.Rename(tmp, path)
 }
 
+// Cached reports whether the cache holds something whose name begins with prefix.
+func Cached(prefix string) bool {
+	dir, err := Cache()
+	if err != nil {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	return err == nil && len(found) > 0
+}
+
 // Root returns the checkout: the first folder upwards that holds e2e/go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()

@@ -42,6 +42,7 @@ func gates(root string) []gate {
 		})},
 		{"staticcheck", check("staticcheck", func() error { return staticcheck(root, e2e) })},
 		{"unit", func() count { return unit(root) }},
+		{"fuzz", func() count { return shortRound(root) }},
 		{"yaegi", func() count { return goTest(e2e, "-count=1", "-timeout=10m", "./yaegi") }},
 		{"unprivileged", func() count { return unprivileged(root) }},
 	}
@@ -59,6 +60,11 @@ func gates(root string) []gate {
 		}})
 	}
 	return all
+}
+
+// quickGates are for the time between two edits.
+func quickGates(root string) []gate {
+	return append(gates(root)[:2], gate{"unit", func() count { return goTest(root, "./...") }})
 }
 
 // rest lists the folders of tests that no other gate runs.

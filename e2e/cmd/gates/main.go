@@ -17,6 +17,8 @@ import (
 func main() {
 	only := flag.String("only", "", "comma-separated names of gates; default: all")
 	soak := flag.Bool("soak", false, "the long figures: hours of load")
+	quick := flag.Bool("quick", false, "lint and unit tests without the race detector: under 3 minutes")
+	fuzz := flag.Duration("fuzz", 0, "fuzz each target for this long, such as 10m")
 	flag.Parse()
 	root, err := tools.Root()
 	if err != nil {
@@ -24,8 +26,15 @@ func main() {
 		os.Exit(2)
 	}
 	all := gates(root)
-	if *soak {
+	switch {
+	case *soak:
 		all = soaks(root)
+	case *fuzz > 0:
+		all = fuzzing(root, *fuzz)
+	case *quick:
+		all = quickGates(root)
+	case *only == "":
+		survey()
 	}
 	chosen, err := choose(all, *only)
 	if err != nil {
