@@ -11,16 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/internal/procfs"
+	"github.com/sallyport-dev/sallyport/jail/policy"
+	"github.com/sallyport-dev/sallyport/jail/selftest"
 )
 
-const (
-	budgetAge = 10 * time.Second
-	// pidsReserve is what the container's limit keeps for this server's threads.
-	pidsReserve = 48
-	// bareBudget is for all running commands together, where there is no limit.
-	bareBudget = 128
-	minBudget  = 32
-)
+// budgetAge is how long a count of the account's processes is good for.
+const budgetAge = 10 * time.Second
 
 // theBudget is RLIMIT_NPROC for commands. The kernel counts it per account on
 // the whole host, so what the account holds elsewhere comes on top: else a busy
@@ -34,7 +30,7 @@ type budget struct {
 }
 
 // limit is the number for a command that starts now.
-func (b *budget) limit(j *Jail) (int, error) {
+func (b *budget) limit(j *Jail) (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	limit, contained := procfs.PidsLimit()
@@ -48,13 +44,13 @@ func (b *budget) limit(j *Jail) (int, error) {
 		}
 		b.outside, b.taken = n, time.Now()
 	}
-	n := b.outside + cmp.Or(j.cfg.Tasks, bareBudget)
+	tasks := cmp.Or(j.cfg.Tasks, policy.DefaultTasks())
 	if limit > 0 {
-		n = b.outside + max(limit-pidsReserve, minBudget)
+		tasks = min(tasks, max(limit-policy.PidsReserve, policy.MinTasks))
 	}
 	var own unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
-	return int(min(uint64(n), own.Max)), err
+	return min(uint64(b.outside+tasks), own.Max), err
 }
 
 // outsideByTrial finds the kernel's own count, which in a container also has
@@ -66,7 +62,7 @@ func (j *Jail) outsideByTrial() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	out, err := j.throwaway("trial", nil)
+	out, err := j.throwaway(onlyStage(stageTrial))
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +81,7 @@ func trial() error {
 	if err := syscall.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {
 		return err
 	}
-	if err := forkOnce(); err != nil { // a container that is full would look like an account with millions
+	if err := selftest.ForkOnce(); err != nil { // a container that is full would look like an account with millions
 		return fmt.Errorf("no process can be started: %w", err)
 	}
 	low, high := uint64(0), min(own.Max, 1<<22)
@@ -94,7 +90,7 @@ func trial() error {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: mid, Max: own.Max}); err != nil {
 			return err
 		}
-		switch err := forkOnce(); err {
+		switch err := selftest.ForkOnce(); err {
 		case nil:
 			high = mid
 		case unix.EAGAIN:
@@ -105,23 +101,5 @@ func trial() error {
 	}
 	raw, err := os.ReadFile("/proc/self/status")
 	fmt.Println(high-1, procfs.Field(raw, "Threads:"))
-	return err
-}
-
-// forkOnce makes a child that ends at once. It runs no Go code but one call,
-// so it needs none of the runtime's threads, which it does not have.
-//
-//go:norace
-func forkOnce() error {
-	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	if pid == 0 {
-		for {
-			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-		}
-	}
-	_, err := unix.Wait4(int(pid), nil, 0, nil)
 	return err
 }

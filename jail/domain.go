@@ -6,9 +6,13 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/jail/policy"
+	"github.com/sallyport-dev/sallyport/jail/stub"
 )
 
 // The outer domain is what makes kill(-1) exact: called by the one thread of
@@ -16,10 +20,11 @@ import (
 // and nothing else. That is worth as much as the domain is in force, so the
 // canary is asked first.
 
-// deathLooks is how often, at most every 4 ms, killed processes are looked for: ten
-// seconds, or more where this thread itself hardly runs, which is no reason to call
-// them unkillable. Only one that hangs in the kernel, on a dead disk say, is.
-const deathLooks = 2500
+// deathPolls is how often, at most every 4 ms, a killed process is looked for
+// before it is reported unkillable: at least ten seconds. Polls, not time, so
+// that a starved thread does not misreport. Only a process that hangs in the
+// kernel, on a dead disk say, stays that long.
+const deathPolls = 2500
 
 // enterOuter puts the calling thread, which must be locked and not the main
 // one, into the outer domain.
@@ -27,7 +32,7 @@ func (j *Jail) enterOuter() error {
 	if unix.Gettid() == unix.Getpid() {
 		return fmt.Errorf("a command would start from the main thread")
 	}
-	if has(j.rules, "flag", "no_new_privs") {
+	if policy.Has[policy.NoNewPrivs](j.rules) {
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // the kernel refuses the domain without it
 	}
 	var quiet uintptr
@@ -37,45 +42,64 @@ func (j *Jail) enterOuter() error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, j.outer.Fd(), quiet, 0); errno != 0 {
 		return fmt.Errorf("landlock_restrict_self: %w", errno)
 	}
-	return theCanary.beyondReach()
+	return theCanary.outOfReach()
 }
 
-// killAll ends everything that the calling thread has started: the command's
-// group, or in a full jail its domain. Without proof that the domain holds, it
-// stops the server instead of killing.
-func (p *Process) killAll() {
-	if p.jail.cfg.Mode != Full {
-		children.kill(p.pid)
+// signal sends sig to everything that the calling thread has started: the
+// command's group, or in a full jail its domain. Without proof that the domain
+// is in force, it stops the server instead.
+func (p *Process) signal(sig syscall.Signal) {
+	if p.jail.cfg.Mode != policy.Full {
+		children.signal(p.pid, sig)
 		return
 	}
-	if err := theCanary.beyondReach(); err != nil {
-		fmt.Fprintln(os.Stderr, "sandboxd: stopping without killing:", err)
+	if err := theCanary.outOfReach(); err != nil {
+		fmt.Fprintln(os.Stderr, "jail: stopping without killing:", err)
 		os.Exit(3)
 	}
-	unix.Kill(-1, unix.SIGKILL)
+	unix.Kill(-1, sig)
+}
+
+// alive says whether anything of the command is left. Beside a chain of forks
+// the answer may be too early a no; the kill that follows misses nothing.
+func (p *Process) alive() bool {
+	if p.jail.cfg.Mode != policy.Full {
+		return !children.ended(p.pid)
+	}
+	pids, err := others()
+	for _, pid := range pids {
+		if unix.Kill(pid, 0) == nil {
+			return true
+		}
+	}
+	return err != nil
 }
 
 // awaitEmpty waits until nothing is left in the calling thread's domain:
 // kill(pid, 0) is allowed for those inside and refused for all others. Nothing
 // there can fork any more, so a list of /proc that is read now misses none.
 func awaitEmpty() bool {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == unix.Getpid() {
-			continue
-		}
-		for look := 0; unix.Kill(pid, 0) == nil; look++ {
-			if look > deathLooks {
+	pids, err := others()
+	for _, pid := range pids {
+		for poll := 0; unix.Kill(pid, 0) == nil; poll++ {
+			if poll > deathPolls {
 				return false
 			}
-			time.Sleep(min(100*time.Microsecond<<min(look, 6), 4*time.Millisecond))
+			time.Sleep(min(100*time.Microsecond<<min(poll, 6), 4*time.Millisecond))
 		}
 	}
-	return true
+	return err == nil
+}
+
+// others are all processes but this one.
+func others() (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != unix.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }
 
 // theCanary is a child outside every domain. It does nothing but live, as long
@@ -102,13 +126,14 @@ func (c *canary) start() error {
 	}
 	defer r.Close()
 	c.leash = w
-	c.pid, _, err = children.fork(nil, []string{"/bin/sh", "-c", "read x"}, nil, []*os.File{r, nil, nil})
+	argv := stub.Argv(nil, []string{"/bin/sh", "-c", "read x"})
+	c.pid, _, err = children.fork(argv, nil, []*os.File{r, nil, nil}, true)
 	return err
 }
 
-// beyondReach is nil if the canary lives and the calling thread may not signal
+// outOfReach is nil if the canary lives and the calling thread may not signal
 // it. Both have one account, so only the domain can be the reason.
-func (c *canary) beyondReach() error {
+func (c *canary) outOfReach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	alive, err := children.probe(c.pid)

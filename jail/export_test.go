@@ -3,32 +3,36 @@ package jail
 import (
 	"context"
 	"os"
-	"regexp"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/jail/policy"
+	"github.com/sallyport-dev/sallyport/jail/selftest"
 )
 
-// Omit leaves a rule out of every policy that is built from now on.
-func Omit(rule string) { omit = rule }
-
 // Rules are the lines of a policy that can be left out.
-func (c Config) Rules() (lines []string) {
-	for _, r := range c.rules() {
+func Rules(c Config) (lines []string) {
+	for _, r := range c.Rules() {
 		lines = append(lines, r.String())
 	}
 	return lines
 }
 
-// Redundant says whether a call is refused here even without the jail: the
-// kernel does not have it, or a container engine's own filter stands before it.
-func (c Config) Redundant(rule string) bool {
-	for _, a := range (place{Config: c, Canary: os.Getpid()}).callAttempts() {
-		if a.wall == rule && a.try() != a.want {
-			return false
-		}
-	}
-	return true
+// NewWithout builds a jail without one rule, in which nothing may be started.
+func NewWithout(c Config, line string) (*Jail, error) {
+	return build(c, slices.DeleteFunc(c.Rules(), func(r policy.Rule) bool { return r.String() == line }), minABI)
+}
+
+// NewRequiring builds a jail that asks for a Landlock version.
+func NewRequiring(c Config, abi int) (*Jail, error) { return build(c, c.Rules(), abi) }
+
+// Redundant says whether a call is refused here even without the jail.
+func Redundant(c Config, line string) bool {
+	return slices.ContainsFunc(c.Rules(), func(r policy.Rule) bool {
+		return r.String() == line && selftest.Refused(c, r, os.Getpid())
+	})
 }
 
 // Run starts c and waits for its end.
@@ -43,30 +47,8 @@ func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
 // PID is the command's process.
 func (p *Process) PID() int { return p.pid }
 
-// UnknownCall is the first number that the policy has not seen.
-const UnknownCall = unknownCall
-
 // Filter is the filter for an architecture, which need not be this one.
-func (c Config) Filter(arch string) []unix.SockFilter { return assemble(c.rules(), arch) }
-
-// Numbers are the calls that the policy can name; -1 where there is none.
-func Numbers(arch string) map[string]int {
-	all := map[string]int{}
-	for _, name := range regexp.MustCompile(`[a-z]\w+`).FindAllString(numbers, -1) {
-		nr, ok := number(name, arch)
-		if all[name] = int(nr); !ok {
-			all[name] = -1
-		}
-	}
-	return all
-}
-
-// RequireABI makes the jail ask for another Landlock version.
-func RequireABI(v int) (undo func()) {
-	was := minABI
-	minABI = v
-	return func() { minABI = was }
-}
+func Filter(c Config, arch string) []unix.SockFilter { return assemble(c.Rules(), arch) }
 
 // RunPlain starts a program with nothing around it and waits for it.
 func RunPlain(argv, env []string) error {
@@ -79,7 +61,7 @@ func RunPlain(argv, env []string) error {
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: env, Files: []uintptr{null.Fd(), null.Fd(), null.Fd()}})
 	exited := make(chan syscall.WaitStatus, 1)
 	if err == nil {
-		children.waiting[pid] = exited
+		children.waiting[pid] = child{exited: exited}
 	}
 	children.mu.Unlock()
 	if err != nil {

@@ -1,11 +1,33 @@
-// Package jail starts every program that sandboxd runs, and ends it. It is the
-// only package that starts processes and the only one that imports unsafe.
+// Package jail runs programs that are not trusted and ends them without a trace,
+// with nothing but what an ordinary account on Linux 6.12 or newer may do. Each
+// command gets two nested Landlock domains, a seccomp filter, resource limits, no
+// new privileges, an explicit environment and no descriptor but its streams. At
+// its end, whatever the reason, everything that it started is dead.
 //
-// A process that builds a Jail has one reaper for all its children: nothing
-// else in it may wait for a child, os/exec included.
+//	j, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{"/srv/work"}})
+//	if err != nil {
+//		return err // says which piece is missing; nothing falls open by itself
+//	}
+//	defer j.Close()
+//	p, err := j.Start(ctx, jail.Command{Args: []string{"/bin/sh", "-c", "make"}, Stdout: os.Stdout})
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println(p.Wait().ExitCode)
+//
+// What is allowed is data in package policy; package stub is what the program
+// becomes before it becomes the command; package selftest tries every rule at
+// each start.
+//
+// A jail starts the program that contains it again (/proc/self/exe), as a stub
+// that takes over before main. It is the only place of its process that may start
+// processes and wait for them: a second waiter, os/exec included, would steal
+// the statuses of its children. Importing it locks the main goroutine to the
+// main thread.
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,40 +39,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/internal/procfs"
+	"github.com/sallyport-dev/sallyport/jail/policy"
 )
 
-// Mode says how strongly commands are held.
-type Mode string
+// The policy's words, so that users of a jail need not import package policy.
+type (
+	// Config is the policy of one jail.
+	Config = policy.Config
+	// Mode says how strongly commands are held.
+	Mode = policy.Mode
+	// Network says what a command's sockets may reach.
+	Network = policy.Network
+)
 
-// The modes. Group is the documented downgrade for kernels before 6.12.
+// The modes and networks.
 const (
-	Full  Mode = "full"
-	Group Mode = "group"
+	Full      = policy.Full
+	Group     = policy.Group
+	None      = policy.None
+	Container = policy.Container
 )
-
-// Network says what a command's sockets may reach.
-type Network string
-
-// The networks of MCP_COMMAND_NETWORK.
-const (
-	None      Network = "none"
-	Container Network = "container"
-)
-
-// Config is the policy of one jail.
-type Config struct {
-	Mode    Mode
-	Network Network
-	// InContainer grants what a container has for itself: its /tmp, /dev/shm,
-	// terminals and Unix sockets.
-	InContainer bool
-	// Writable are the directories (absolute, cleaned) that a command may
-	// write beneath: the workspace first.
-	Writable []string
-	// Tasks is the budget of all running commands together where no container
-	// limits them; 0 is 128.
-	Tasks int
-}
 
 // Command is one program to run. The zero Timeout means none.
 type Command struct {
@@ -60,11 +68,12 @@ type Command struct {
 	Stdin  *os.File // nil is /dev/null
 	Stdout io.Writer
 	Stderr io.Writer // each called from one goroutine; must not block; the caller bounds what it keeps
-	// Timeout ends the command; it counts from Start.
+	// Timeout stops the command; it counts from Start.
 	Timeout time.Duration
 }
 
-// Result is how a command ended.
+// Result is how a command ended. With TimedOut or Canceled, ExitCode and Signal
+// say only how its program took the SIGTERM or SIGKILL.
 type Result struct {
 	ExitCode   int    // -1 when a signal ended it
 	Signal     string // such as "SIGKILL", or empty
@@ -79,7 +88,7 @@ type Result struct {
 // Jail runs commands under one policy.
 type Jail struct {
 	cfg     Config
-	rules   []rule
+	rules   policy.Rules
 	abi     int
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
@@ -89,11 +98,13 @@ type Jail struct {
 	running map[*Process]bool
 }
 
-// New builds the jail and walks into each of its walls once. A wall that gives
-// is an error that names the missing piece and the downgrade.
-func New(cfg Config) (*Jail, error) {
-	j := &Jail{cfg: cfg, rules: cfg.rules(), running: map[*Process]bool{}}
-	if err := j.build(); err != nil {
+// New builds the jail and tries each of its rules once. A rule that is not
+// enforced is an error that names the missing piece and the downgrade.
+func New(cfg Config) (*Jail, error) { return build(cfg, cfg.Rules(), minABI) }
+
+func build(cfg Config, rules policy.Rules, needABI int) (*Jail, error) {
+	j := &Jail{cfg: cfg, rules: rules, running: map[*Process]bool{}}
+	if err := j.open(needABI); err != nil {
 		j.Close()
 		if cfg.Mode == Full {
 			err = unbuilt(err)
@@ -103,7 +114,7 @@ func New(cfg Config) (*Jail, error) {
 	return j, nil
 }
 
-func (j *Jail) build() (err error) {
+func (j *Jail) open(needABI int) error {
 	if os.Geteuid() == 0 {
 		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
 	}
@@ -111,28 +122,31 @@ func (j *Jail) build() (err error) {
 		return err
 	}
 	// Memory and environment of this process hold the token: not for children.
-	if has(j.rules, "flag", "server not dumpable") {
+	if policy.Has[policy.NotDumpable](j.rules) {
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	}
 	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); v != 0 {
 		return fmt.Errorf("this process stays dumpable (%d, %v)", v, err)
 	}
 	if j.cfg.Mode == Full {
-		return j.buildWalls()
+		return j.openFull(needABI)
 	}
 	return nil
 }
 
-func (j *Jail) buildWalls() (err error) {
+func (j *Jail) openFull(needABI int) (err error) {
 	if j.cfg.InContainer {
 		if path, err := procfs.MountedSocket(j.cfg.Writable); path != "" || err != nil {
 			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
 		}
 	}
-	if j.abi, err = abi(); err != nil || j.abi < minABI {
-		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", minABI, j.abi, err)
+	if j.abi, err = landlockABI(); err != nil || j.abi < needABI {
+		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", needABI, j.abi, err)
 	}
-	if j.outer, j.inner, err = domains(j.rules); err != nil {
+	if j.outer, err = outerDomain(j.rules); err != nil {
+		return err
+	}
+	if j.inner, err = innerDomain(j.rules); err != nil {
 		return err
 	}
 	if j.filter, err = filterFile(assemble(j.rules, runtime.GOARCH)); err != nil {
@@ -144,6 +158,9 @@ func (j *Jail) buildWalls() (err error) {
 	return j.selfTest()
 }
 
+// grace is how long a command that is stopped has to end by itself.
+func (j *Jail) grace() time.Duration { return cmp.Or(j.cfg.Grace, policy.DefaultGrace) }
+
 // Notices are the lines about this jail that the start-up, doctor and every
 // result must say aloud, such as that the jail is downgraded.
 func (j *Jail) Notices() []string {
@@ -154,7 +171,8 @@ func (j *Jail) Notices() []string {
 		"from other files and processes of the account and from the network, and what leaves the group outlives its command."}
 }
 
-// Close kills what still runs and waits for it. Start fails afterwards.
+// Close stops all that still runs, at once, and waits for it: for the grace at
+// most. Start fails afterwards.
 func (j *Jail) Close() error {
 	j.mu.Lock()
 	j.closed = true
@@ -164,7 +182,9 @@ func (j *Jail) Close() error {
 	}
 	j.mu.Unlock()
 	for _, p := range left {
-		p.Kill()
+		p.Stop()
+	}
+	for _, p := range left {
 		p.Wait()
 	}
 	for _, f := range []*os.File{j.outer, j.inner, j.filter} {

@@ -97,7 +97,7 @@ func TestForeignArchitectureIsKilled(t *testing.T) {
 func killsForeign(t *testing.T) {
 	t.Helper()
 	for _, cfg := range configs(t) {
-		if got := evaluate(t, cfg.Filter("amd64"), unix.AUDIT_ARCH_I386, 20, [6]uint64{}); got != killed {
+		if got := evaluate(t, jail.Filter(cfg, "amd64"), unix.AUDIT_ARCH_I386, 20, [6]uint64{}); got != killed {
 			t.Errorf("network %s, container %v: verdict %#x on a 32-bit call", cfg.Network, cfg.InContainer, got)
 		}
 	}

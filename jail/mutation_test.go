@@ -14,21 +14,18 @@ import (
 // Whatever single rule is left out of the policy, a jail does not get built:
 // its self-test walks through the gap.
 func TestEachRuleIsMissed(t *testing.T) {
-	defer jail.Omit("")
 	for _, cfg := range configs(t) {
-		jail.Omit("")
 		j, err := jail.New(cfg)
 		if err != nil {
 			t.Fatalf("the whole policy: %v", err)
 		}
 		j.Close()
-		for _, rule := range cfg.Rules() {
+		for _, rule := range jail.Rules(cfg) {
 			if redundant(cfg, rule) {
 				continue
 			}
 			unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-			jail.Omit(rule)
-			j, err := jail.New(cfg)
+			j, err := jail.NewWithout(cfg, rule)
 			if err == nil {
 				j.Close()
 				t.Errorf("network %s, container %v: nothing misses %q", cfg.Network, cfg.InContainer, rule)
@@ -45,7 +42,7 @@ func redundant(cfg jail.Config, rule string) bool {
 	kind, name, _ := strings.Cut(rule, " ")
 	switch kind {
 	case "call":
-		return cfg.Redundant(rule)
+		return jail.Redundant(cfg, rule)
 	case "nice": // so low is the tests' own priority already
 		now, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		return err == nil && 20-now >= atoi(name)
@@ -71,8 +68,7 @@ func configs(t *testing.T) (cs []jail.Config) {
 // A kernel that is too old stops the start, with what is missing, the way out
 // and what that loses.
 func TestOldKernel(t *testing.T) {
-	defer jail.RequireABI(99)()
-	_, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{t.TempDir()}})
+	_, err := jail.NewRequiring(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{t.TempDir()}}, 99)
 	for _, want := range []string{"Landlock version 99 is needed", "this kernel has", "MCP_JAIL=group", "token"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)

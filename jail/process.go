@@ -12,24 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/internal/procfs"
+	"github.com/sallyport-dev/sallyport/jail/policy"
 )
 
 // Process is a started command.
 type Process struct {
-	jail   *Jail
-	extra  string // a step for a throw-away child, instead of the walls
-	at     *place // what a throw-away child probes
-	pid    int
-	exited <-chan syscall.WaitStatus
-	out    output
-	kill   context.CancelFunc
-	killed context.Context
-	done   chan struct{}
-	result Result
+	jail    *Jail
+	pid     int
+	exited  <-chan syscall.WaitStatus
+	out     output
+	stop    context.CancelFunc
+	stopped context.Context
+	kill    context.CancelFunc
+	killed  context.Context // stopped ends with it
+	done    chan struct{}
+	result  Result
 }
 
 // Start starts c. It returns when the command's program runs, or with the
-// reason why it does not. When ctx ends, everything that c started is killed.
+// reason why it does not. When ctx ends, everything that c started is stopped.
 func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
 	if len(c.Args) == 0 || !filepath.IsAbs(c.Args[0]) {
 		return nil, fmt.Errorf("jail: the program must be an absolute path: %q", c.Args)
@@ -37,22 +38,23 @@ func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p := &Process{jail: j}
-	if err := p.start(ctx, c); err != nil {
+	p, err := j.begin(ctx, c, func() (launch, error) { return j.launch(c) })
+	if err != nil {
 		return nil, fmt.Errorf("jail: %w", err)
 	}
 	return p, nil
 }
 
-func (p *Process) start(ctx context.Context, c Command) error {
-	p.done = make(chan struct{})
+func (j *Jail) begin(ctx context.Context, c Command, prepare prepare) (*Process, error) {
+	p := &Process{jail: j, done: make(chan struct{})}
 	p.killed, p.kill = context.WithCancel(context.Background())
-	if !p.jail.add(p) {
-		return errors.New("closed")
+	p.stopped, p.stop = context.WithCancel(p.killed)
+	if !j.add(p) {
+		return nil, errors.New("closed")
 	}
 	started := make(chan error)
-	go p.hold(ctx, c, started)
-	return <-started
+	go p.hold(ctx, c, prepare, started)
+	return p, <-started
 }
 
 // Wait blocks until the command and everything it started are gone.
@@ -61,20 +63,29 @@ func (p *Process) Wait() Result {
 	return p.result
 }
 
-// Kill ends the command now. Wait still returns its Result.
+// Stop ends the command as a timeout does: SIGTERM to everything that it
+// started, and SIGKILL to what is left after the jail's grace. It does not wait.
+func (p *Process) Stop() { p.stop() }
+
+// Kill ends the command now, without a grace or in the middle of it. It does
+// not wait; Wait still returns the Result.
 func (p *Process) Kill() { p.kill() }
 
 // hold owns a command from its start to its end, on a thread of its own. The
 // thread is never unlocked: it carries the command's outer domain, so it dies
 // with the goroutine.
-func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
+func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started chan<- error) {
 	runtime.LockOSThread()
 	defer close(p.done)
 	defer p.jail.remove(p)
 	defer p.kill()
 	begin := time.Now()
 	oom := procfs.OOMKills()
-	if err := p.launch(c); err != nil {
+	if err := p.start(ctx, c, prepare); err != nil {
+		if p.pid != 0 { // also a start that fails has come into the domain
+			p.end()
+			<-p.exited
+		}
 		p.out.drain()
 		started <- err
 		return
@@ -87,8 +98,6 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 		over = timer.C
 	}
 	status := p.await(ctx, over)
-	p.killAll()
-	p.result.Unkillable = p.jail.cfg.Mode == Full && !awaitEmpty()
 	p.result.OutputHeld = p.out.drain()
 	p.result.OOMKilled = oom.Since()
 	p.result.Duration = time.Since(begin)
@@ -96,22 +105,53 @@ func (p *Process) hold(ctx context.Context, c Command, started chan<- error) {
 	if status.Signaled() {
 		p.result.Signal = unix.SignalName(status.Signal())
 	}
-	if p.result.Signal != "SIGKILL" { // it ended by itself, just before
-		p.result.TimedOut, p.result.Canceled = false, false
-	}
 }
 
-// await returns when the command's program is gone, for whatever reason.
+// await returns when the command's program and everything it started are gone,
+// for whatever reason.
 func (p *Process) await(ctx context.Context, over <-chan time.Time) syscall.WaitStatus {
 	select {
 	case status := <-p.exited:
+		p.end()
 		return status
 	case <-over:
 		p.result.TimedOut = true
 	case <-ctx.Done():
 		p.result.Canceled = true
-	case <-p.killed.Done():
+	case <-p.stopped.Done():
 	}
-	p.killAll()
+	if children.ended(p.pid) { // by itself, just before
+		p.result.TimedOut, p.result.Canceled = false, false
+	} else {
+		p.terminate()
+	}
+	p.end()
 	return <-p.exited
+}
+
+// terminate asks everything of the command to end, and returns when it has or
+// when the grace is over. What is stopped goes on, or it could not.
+func (p *Process) terminate() {
+	if p.jail.cfg.Grace < 0 || p.killed.Err() != nil {
+		return
+	}
+	p.signal(unix.SIGTERM)
+	p.signal(unix.SIGCONT)
+	over := time.NewTimer(p.jail.grace())
+	defer over.Stop()
+	for wait := time.Millisecond; p.alive(); wait = min(2*wait, 20*time.Millisecond) {
+		select {
+		case <-over.C:
+			return
+		case <-p.killed.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// end kills whatever is left of the command, and waits until it has died.
+func (p *Process) end() {
+	p.signal(unix.SIGKILL)
+	p.result.Unkillable = p.jail.cfg.Mode == policy.Full && !awaitEmpty()
 }

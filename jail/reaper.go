@@ -25,12 +25,18 @@ type reaper struct {
 	mu      sync.Mutex
 	once    sync.Once
 	setup   error
-	waiting map[int]chan syscall.WaitStatus
+	waiting map[int]child
+}
+
+// child is one that this process started and whose end somebody awaits.
+type child struct {
+	exited chan syscall.WaitStatus
+	group  bool // the rest of its group ends with it
 }
 
 func (r *reaper) start() error {
 	r.once.Do(func() {
-		r.waiting = map[int]chan syscall.WaitStatus{}
+		r.waiting = map[int]child{}
 		r.setup = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		died := make(chan os.Signal, 1)
 		signal.Notify(died, syscall.SIGCHLD)
@@ -70,28 +76,27 @@ func (r *reaper) reap() bool {
 	if err != nil || pid == 0 {
 		return false
 	}
-	exited, ours := r.waiting[pid]
-	if ours {
+	c, ours := r.waiting[pid]
+	if c.group {
 		unix.Kill(-pid, unix.SIGKILL)
 	}
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, unix.WALL, nil); err == nil && ours {
 		delete(r.waiting, pid)
-		exited <- status
+		c.exited <- status
 	}
 	return true
 }
 
-// fork starts this program again as a stub that takes steps and becomes the
-// program of args, in a session of its own, with the given descriptors (nil:
-// closed). The lock is held until the child is known, so that no status can
-// come before its receiver.
-func (r *reaper) fork(steps, args, env []string, files []*os.File) (int, <-chan syscall.WaitStatus, error) {
+// fork starts this program again as a stub, in a session of its own, with the
+// given descriptors (nil: closed). The lock is held until the child is known, so
+// that no status can come before its receiver. With group, what is left of its
+// group when it ends is killed.
+func (r *reaper) fork(argv, env []string, files []*os.File, group bool) (int, <-chan syscall.WaitStatus, error) {
 	attr := &syscall.ProcAttr{Env: append(slices.Clip(env), stub.OneThread), Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd()) // of nil: ^0, which closes it
 	}
-	argv := slices.Concat([]string{stub.Name}, steps, []string{stub.End}, args)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)
@@ -100,18 +105,30 @@ func (r *reaper) fork(steps, args, env []string, files []*os.File) (int, <-chan 
 		return 0, nil, err
 	}
 	exited := make(chan syscall.WaitStatus, 1)
-	r.waiting[pid] = exited
+	r.waiting[pid] = child{exited, group}
 	return pid, exited, nil
 }
 
-// kill ends the group of a child, unless it has been reaped: after that the
-// number may belong to somebody else.
-func (r *reaper) kill(pid int) {
+// signal sends sig to the group of a child, unless it has been reaped: after
+// that the number may belong to somebody else.
+func (r *reaper) signal(pid int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.waiting[pid]; ok {
-		unix.Kill(-pid, unix.SIGKILL)
+		unix.Kill(-pid, sig)
 	}
+}
+
+// ended says whether a child has died, reaped or not.
+func (r *reaper) ended(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.waiting[pid]; !ok {
+		return true
+	}
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err == nil && info.Signo != 0
 }
 
 // probe asks whether the calling thread may signal a child. While it is not

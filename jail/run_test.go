@@ -144,7 +144,7 @@ func TestTimeoutCancelAndKill(t *testing.T) { inBothModes(t, timeoutCancelAndKil
 
 func timeoutCancelAndKill(t *testing.T, j *jail.Jail, _ string) {
 	res, out, _ := run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: 3 * time.Second})
-	if !res.TimedOut || res.Signal != "SIGKILL" || res.ExitCode != -1 || out != "begun\n" {
+	if !res.TimedOut || res.Signal != "SIGTERM" || res.ExitCode != -1 || out != "begun\n" {
 		t.Errorf("timeout: %+v %q", res, out)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -153,7 +153,7 @@ func timeoutCancelAndKill(t *testing.T, j *jail.Jail, _ string) {
 		t.Fatal(err)
 	}
 	cancel()
-	if res := p.Wait(); !res.Canceled || res.TimedOut || res.Signal != "SIGKILL" {
+	if res := p.Wait(); !res.Canceled || res.TimedOut || res.Signal != "SIGTERM" {
 		t.Errorf("cancel: %+v", res)
 	}
 	p, err = j.Start(t.Context(), jail.Command{Args: sh("sleep 900")})

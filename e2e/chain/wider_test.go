@@ -60,7 +60,7 @@ func TestWiderToolsThroughTraefik(t *testing.T) {
 
 	long := rig.Call(t, session, "start_command", args{"command": "sleep 1000"})
 	stopped := rig.Call(t, session, "stop_command", args{"handle": long["handle"]})
-	if stopped["running"] != false || stopped["signal"] != "SIGKILL" {
+	if stopped["running"] != false || stopped["signal"] != "SIGTERM" {
 		t.Errorf("stopped: %v", stopped)
 	}
 	refused(t, session, "a handle of nobody", "command_output", args{"handle": "nobody's"})

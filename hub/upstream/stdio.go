@@ -62,7 +62,7 @@ func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeRead
 		select {
 		case <-gone:
 		case <-time.After(stopGrace):
-			p.Kill()
+			p.Stop()
 			<-gone
 		}
 		return nil

@@ -1,6 +1,6 @@
 // Package stub is what a re-executed sandboxd does before anything else: it
-// makes the system calls that it is told, which put it behind the walls, and
-// becomes the command.
+// makes the system calls that it is told, which restrict it, and becomes
+// the command.
 //
 // It does so while packages are initialised, and imports next to nothing: Go
 // initialises a package as soon as those that it imports are ready, so this one
@@ -24,73 +24,112 @@ const Name = "sallyport-jail-stub"
 // own comes before and counts.
 const OneThread = "GOMAXPROCS=01"
 
-// In a stub's arguments stand the steps, End and the program. A step is a name,
-// the number of a system call and three arguments, but for these names.
+// Step is one system call of a stub, unless its name is one of those below.
+type Step struct {
+	Name string // what Fail says where it fails
+	Call uintptr
+	Args [3]uint64
+}
+
+// The names of steps that are more than a call. The arguments of Limit are a
+// resource and its value, the one of OOMScore is the score.
 const (
-	Width  = 5 // arguments that make one step
-	End    = "--"
-	Limit  = "limit"   // a resource limit and its value
-	Victim = "victim"  // of the kernel, before others, where memory is short
-	Filter = "seccomp" // the call's third argument is the filter
-	Then   = "then"    // not for this package
+	Limit    = "limit"
+	OOMScore = "oom_score_adj"
+	Filter   = "seccomp" // the call's third argument is the filter
+	then     = "then"    // not for this package: a stage of Then
 )
+
+// Then is a step that this package leaves to whoever knows its stage.
+func Then(stage string) Step { return Step{Name: then + stage} }
+
+// In a stub's arguments stand the steps, each of width arguments, end and the
+// program with its own.
+const (
+	width = 5
+	end   = "--"
+)
+
+// Argv are the arguments of a stub that takes steps and becomes the program.
+func Argv(steps []Step, program []string) []string {
+	argv := []string{Name}
+	for _, s := range steps {
+		argv = append(argv, s.Name, strconv.FormatUint(uint64(s.Call), 10))
+		for _, a := range s.Args {
+			argv = append(argv, strconv.FormatUint(a, 10))
+		}
+	}
+	return append(append(argv, end), program...)
+}
 
 // The descriptors of a stub. The kernel closes them all at its exec.
 const (
-	StatusFD = 3 + iota // where it says what went wrong
+	StatusFD = 3 + iota // where it reports a failure
 	DirFD               // working directory
 	RulesFD             // Landlock ruleset
 	FilterFD            // seccomp filter
 	Descriptors
 )
 
-// Left are the arguments from a step on that is not for this package; nil where
+// left are the arguments from a step on that is not for this package; nil where
 // this process is no stub.
-var Left []string
+var left []string
+
+// Stage is the stage of Then that this process has come to, and whether it is a
+// stub at all.
+func Stage() (stage string, stub bool) {
+	if left == nil {
+		return "", false
+	}
+	return left[0][len(then):], true
+}
+
+// Continue takes the steps after the stage.
+func Continue() { run(left[width:]) }
 
 func init() {
 	if len(os.Args) > 0 && os.Args[0] == Name {
-		Go(os.Args[1:])
+		run(os.Args[1:])
 	}
 }
 
-// Go takes steps, in order, and becomes the program behind them. It returns
-// only when it comes to Then, with Left set. What a step restricts is the
-// calling thread, which must be locked.
-func Go(args []string) {
-	for Left = args; Left[0] != End; Left = Left[Width:] {
-		if Left[0] == Then {
+// run takes steps, in order, and becomes the program behind them. It returns
+// only when it comes to a stage of Then. What a step restricts is the calling
+// thread, which must be locked.
+func run(args []string) {
+	for left = args; left[0] != end; left = left[width:] {
+		if len(left[0]) >= len(then) && left[0][:len(then)] == then {
 			return
 		}
-		var n [Width - 1]uintptr
+		var n [width - 1]uintptr
 		for i := range n {
-			v, _ := strconv.ParseUint(Left[1+i], 10, 64)
+			v, _ := strconv.ParseUint(left[1+i], 10, 64)
 			n[i] = uintptr(v)
 		}
-		if err := take(Left[0], n[0], n[1], n[2], n[3]); err != nil {
+		if err := take(left[0], n[0], n[1], n[2], n[3]); err != nil {
 			Fail(err)
 		}
 	}
-	Left = Left[1:]
+	left = left[1:]
 	env := os.Environ()
 	if n := len(env) - 1; n >= 0 && env[n] == OneThread {
 		env = env[:n]
 	}
-	Fail(syscall.Exec(Left[0], Left, env))
+	Fail(syscall.Exec(left[0], left, env))
 }
 
-// Fail tells the server at what there came to be no command, and why.
+// Fail reports the failed step and the reason on StatusFD, then exits 126.
 func Fail(why error) {
-	syscall.Write(StatusFD, []byte(Left[0]+": "+why.Error()))
+	syscall.Write(StatusFD, []byte(left[0]+": "+why.Error()))
 	syscall.Exit(126)
 }
 
 func take(name string, nr, a, b, c uintptr) error {
 	switch name {
 	case Limit: // syscall.Setrlimit is the one that keeps Go from restoring the old limit at exec
-		return syscall.Setrlimit(int(nr), &syscall.Rlimit{Cur: uint64(a), Max: uint64(a)})
-	case Victim:
-		return os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+		return syscall.Setrlimit(int(a), &syscall.Rlimit{Cur: uint64(b), Max: uint64(b)})
+	case OOMScore:
+		return os.WriteFile("/proc/self/oom_score_adj", strconv.AppendUint(nil, uint64(a), 10), 0)
 	case Filter:
 		var code [4096]uint64 // BPF_MAXINSNS
 		size, err := syscall.Pread(FilterFD, unsafe.Slice((*byte)(unsafe.Pointer(&code)), 8*len(code)), 0)

@@ -123,7 +123,7 @@ func (r *Runner) start(ctx context.Context, line, workdir string, most time.Dura
 	if err != nil {
 		return nil, fmt.Errorf("the command could not be started: %w", err)
 	}
-	forget := context.AfterFunc(r.ctx, c.Kill)
+	forget := context.AfterFunc(r.ctx, c.process.Stop)
 	go func() {
 		c.result = c.process.Wait()
 		forget()

@@ -195,7 +195,11 @@ func TestEnds(t *testing.T) {
 			}
 			pid := readPID(t, filepath.Join(workspace, "pid"))
 			c.end(cancel, r, cmd)
-			if res, _, _ := ended(t, cmd); res.Signal != "SIGKILL" || !c.told(res) {
+			want := "SIGTERM"
+			if name == "Kill" {
+				want = "SIGKILL"
+			}
+			if res, _, _ := ended(t, cmd); res.Signal != want || !c.told(res) {
 				t.Errorf("%+v", res)
 			}
 			if err := unix.Kill(pid, 0); err != unix.ESRCH {

@@ -11,5 +11,12 @@ func (c *Command) Tail(bytes int) (stdout, stderr string) {
 	return stdout, stderr
 }
 
-// Stop ends the command and all that it started.
-func (c *Command) Stop(now bool) { c.Kill() }
+// Stop ends the command and all that it started: now, or after SIGTERM and the
+// jail's grace.
+func (c *Command) Stop(now bool) {
+	if now {
+		c.process.Kill()
+	} else {
+		c.process.Stop()
+	}
+}

@@ -184,7 +184,7 @@ func (s *Set) stopCommand(ctx context.Context, _ *mcp.CallToolRequest, in stopIn
 	if err != nil {
 		return nil, err
 	}
-	c.Kill()
+	c.Stop(false)
 	select {
 	case <-c.Done():
 	case <-ctx.Done():

@@ -110,7 +110,7 @@ func TestStopCommand(t *testing.T) {
 	b.await("pid")
 	var got runResult
 	b.call("stop_command", args{"handle": handle}, &got)
-	if got.Running || got.Signal != "SIGKILL" || got.TimedOut {
+	if got.Running || got.Signal != "SIGTERM" || got.TimedOut {
 		t.Errorf("%+v", got)
 	}
 	b.dead("pid")
