@@ -63,6 +63,7 @@ choose_owner() {
 	case $workspace in
 	/) die "the workspace must not be /: name a directory with WORKSPACE=DIR" ;;
 	*\'*) die "the workspace's path has a quote in it, which .env cannot hold: $workspace" ;;
+	*:*) die "the workspace's path has a colon in it, which neither Docker nor SALLYPORT_FORBIDDEN_SOURCES can hold: $workspace" ;;
 	esac
 	apart "$workspace"
 	uid=$(stat -c %u -- "$workspace")
@@ -120,6 +121,25 @@ keys() {
 	[ ! -S /var/run/docker.sock ] || key SALLYPORT_DOCKER_GID "$(stat -c %g /var/run/docker.sock)"
 }
 
+# The policy proxy cannot see the host's files: it is told where commands of the
+# sandbox write, and the way to this checkout, also by a link that leads to it.
+forbidden() {
+	here=$(pwd -P)
+	all=$(setting SALLYPORT_WORKSPACE "$here/workspace"):$here
+	[ "$PWD" = "$here" ] || all=$all:$PWD
+	case $all in
+	*\'*) die "the path of the workspace or of this installation has a quote in it, which .env cannot hold: $all" ;;
+	esac
+	key SALLYPORT_FORBIDDEN_SOURCES "'$all'"
+	was=$(setting SALLYPORT_FORBIDDEN_SOURCES none)
+	for path in "$(setting SALLYPORT_WORKSPACE "$here/workspace")" "$here"; do
+		case $was: in
+		none: | "$path:"* | *":$path:"*) ;;
+		*) die "SALLYPORT_FORBIDDEN_SOURCES in .env lacks $path, which a command of the sandbox, or its owner, may write: add it, with : before it" ;;
+		esac
+	done
+}
+
 # token FILE makes a token of 256 random bits where there is none.
 token() {
 	[ ! -e "$1" ] || return 0
@@ -166,6 +186,7 @@ else
 	write_env
 fi
 keys
+forbidden
 folders=".sallyport .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
 tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token"
 files=".env $tokens config/mcp.json"

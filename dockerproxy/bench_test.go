@@ -61,7 +61,7 @@ func prepare(t *testing.T, config string) *bench {
 	dir := t.TempDir()
 	b := &bench{t: t, fake: newFake(t), log: &buffer{}}
 	getenv := map[string]string{"CONFIG_PATH": dir + "/mcp.json", "LISTEN_SOCKET": dir + "/p.sock",
-		"DOCKER_SOCKET": b.socket, "SANDBOX_SECRETS_DIR": dir}
+		"DOCKER_SOCKET": b.socket, "SANDBOX_SECRETS_DIR": dir, "FORBIDDEN_SOURCES": "none"}
 	var err error
 	if b.s, err = readSettings(func(name string) string { return getenv[name] }); err != nil {
 		t.Fatal(err)

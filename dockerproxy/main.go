@@ -31,6 +31,7 @@ settings (environment)
   DOCKER_SOCKET          /var/run/docker.sock    the daemon
   SANDBOX_SECRETS_DIR    /run/secrets            <secretsFrom>.env files
   SANDBOX_SECRETS_WATCH  true                    restart a server whose secrets change
+  FORBIDDEN_SOURCES      (required)              host paths of workspace and installation, or none
   SOCKET_MODE            0660                    of LISTEN_SOCKET; never for everyone
   HUB_UID                (own uid)               the only user id that is served
   INSTANCE               sallyport               owner label; [a-z0-9]{1,16}

@@ -36,6 +36,7 @@ func loadPolicy(s settings) (*policy, error) {
 	if n.config, err = mcpjson.Parse([]byte(raw)); err != nil {
 		return nil, err
 	}
+	n.config.Forbid(s.forbidden)
 	for _, e := range n.users() {
 		set, err := readSet(s.secretsDir, e)
 		if err != nil {

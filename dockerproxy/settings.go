@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type settings struct {
 	socketMode                                         os.FileMode
 	hubUID                                             uint32
 	instance                                           string
+	forbidden                                          []string      // host paths that no bind source may touch
 	poll                                               time.Duration // of mcp.json and secrets
 }
 
@@ -63,8 +65,31 @@ func readSettings(getenv func(string) string) (settings, error) {
 	if !instanceName.MatchString(s.instance) {
 		mistakes = append(mistakes, fmt.Errorf("INSTANCE: %q must be 1 to 16 of a-z and 0-9", s.instance))
 	}
+	if s.forbidden, err = forbiddenSources(getenv("FORBIDDEN_SOURCES")); err != nil {
+		mistakes = append(mistakes, err)
+	}
 	if s.listenSocket == s.dockerSocket {
 		mistakes = append(mistakes, errors.New("LISTEN_SOCKET and DOCKER_SOCKET are the same"))
 	}
 	return s, errors.Join(mistakes...)
+}
+
+// forbiddenSources reads FORBIDDEN_SOURCES. This process does not see the
+// host's file system, so it must be told where commands of the sandbox write.
+func forbiddenSources(value string) ([]string, error) {
+	switch value {
+	case "":
+		return nil, errors.New("FORBIDDEN_SOURCES is required: the host's paths of the workspace and of this installation, with : between them " +
+			"(make env writes SALLYPORT_FORBIDDEN_SOURCES into .env), or none where no sandbox runs on this host")
+	case "none":
+		return nil, nil
+	}
+	var all []string
+	for p := range strings.SplitSeq(value, ":") {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+			return nil, fmt.Errorf("FORBIDDEN_SOURCES: %q must be an absolute path below / without . and .. and without a slash at its end", p)
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }

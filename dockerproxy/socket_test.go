@@ -12,7 +12,12 @@ import (
 
 func TestSettings(t *testing.T) {
 	read := func(env map[string]string) (settings, error) {
-		return readSettings(func(name string) string { return env[name] })
+		return readSettings(func(name string) string {
+			if v, set := env[name]; set || name != "FORBIDDEN_SOURCES" {
+				return v
+			}
+			return "none"
+		})
 	}
 	s, err := read(nil)
 	if err != nil || s.configPath != "/config/mcp.json" || s.listenSocket != "/run/proxy/docker.sock" || s.dockerSocket != "/var/run/docker.sock" ||
@@ -54,7 +59,8 @@ func TestUsage(t *testing.T) {
 	if code := run(nil, func(string) string { return "relative" }, &out, &errs); code != 2 {
 		t.Errorf("bad settings: %d", code)
 	}
-	if code := run(nil, func(string) string { return "" }, &out, &errs); code != 1 || !strings.Contains(errs.String(), "/config/mcp.json") {
+	only := func(name string) string { return map[string]string{"FORBIDDEN_SOURCES": "none"}[name] }
+	if code := run(nil, only, &out, &errs); code != 1 || !strings.Contains(errs.String(), "/config/mcp.json") {
 		t.Errorf("no configuration: %d %s", code, errs.String())
 	}
 }
@@ -125,7 +131,7 @@ func TestNoDaemon(t *testing.T) {
 	b := prepare(t, goodConfig)
 	b.s.dockerSocket = t.TempDir() + "/nobody"
 	var log bytes.Buffer
-	getenv := map[string]string{"CONFIG_PATH": b.s.configPath, "LISTEN_SOCKET": b.s.listenSocket, "DOCKER_SOCKET": b.s.dockerSocket, "SANDBOX_SECRETS_DIR": b.s.secretsDir}
+	getenv := map[string]string{"CONFIG_PATH": b.s.configPath, "LISTEN_SOCKET": b.s.listenSocket, "DOCKER_SOCKET": b.s.dockerSocket, "SANDBOX_SECRETS_DIR": b.s.secretsDir, "FORBIDDEN_SOURCES": "none"}
 	if code := run(nil, func(name string) string { return getenv[name] }, &log, &log); code != 1 || !strings.Contains(log.String(), "group_add") {
 		t.Errorf("%d %s", code, log.String())
 	}

@@ -103,7 +103,7 @@ func (b *boxes) engine(args ...string) *exec.Cmd {
 func (b *boxes) startProxy() {
 	b.t.Helper()
 	cmd := as(exec.Command(rig.Binary(b.t, "sallyport-dockerproxy")))
-	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(b.dir, "mcp.json"), "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance,
+	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(b.dir, "mcp.json"), "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance, "FORBIDDEN_SOURCES=none",
 		"SANDBOX_SECRETS_DIR=" + filepath.Join(b.dir, "secrets")}
 	if b.host != "" {
 		// Who may use the test's own engine is nothing that is tested here.

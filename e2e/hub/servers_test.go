@@ -96,7 +96,7 @@ func (s *servers) image(t *testing.T, modules, node string) {
 func (s *servers) startProxy(socket string) {
 	s.t.Helper()
 	cmd := as(exec.Command(rig.Binary(s.t, "sallyport-dockerproxy")))
-	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(s.dir, "mcp.json"), "LISTEN_SOCKET=" + socket, "INSTANCE=" + s.instance,
+	cmd.Env = []string{"CONFIG_PATH=" + filepath.Join(s.dir, "mcp.json"), "LISTEN_SOCKET=" + socket, "INSTANCE=" + s.instance, "FORBIDDEN_SOURCES=none",
 		"SANDBOX_SECRETS_DIR=" + s.own(filepath.Join(s.dir, "secrets"))}
 	s.proxy = rig.Start(s.t, cmd)
 	rig.Until(s.t, "the proxy listens", func() bool { return strings.Contains(s.proxy.Log.String(), `"listening"`) }, s.proxy)

@@ -116,7 +116,7 @@ func (b *bench) config(servers string) {
 func (b *bench) start(more ...string) {
 	b.t.Helper()
 	cmd := exec.Command(rig.Binary(b.t, "sallyport-dockerproxy"))
-	cmd.Env = []string{"CONFIG_PATH=" + b.dir + "/mcp.json", "SANDBOX_SECRETS_DIR=" + b.dir, "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance}
+	cmd.Env = []string{"CONFIG_PATH=" + b.dir + "/mcp.json", "SANDBOX_SECRETS_DIR=" + b.dir, "LISTEN_SOCKET=" + b.socket, "INSTANCE=" + b.instance, "FORBIDDEN_SOURCES=none"}
 	cmd.Env = append(cmd.Env, more...)
 	b.process = rig.Start(b.t, cmd)
 	rig.Until(b.t, "the proxy listens", func() bool {

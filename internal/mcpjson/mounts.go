@@ -149,3 +149,25 @@ func (c *Config) checkNested() {
 		c.Broken[name] = err
 	}
 }
+
+// Forbid breaks every docker entry with a bind source at, under or above one of
+// the paths (absolute, clean, of the host). Who may write there could swap the
+// source for a link, and Docker would follow it to any path of the host; a
+// read-only mount does not help.
+func (c *Config) Forbid(paths []string) {
+	for name, e := range c.Servers {
+		var m strictjson.Mistakes
+		for _, v := range e.Container.Volumes {
+			for _, p := range paths {
+				if !v.Named() && (within(v.Source, p) || within(p, v.Source)) {
+					m = append(m, fmt.Sprintf("volumes: the source %s lies at, under or above %s (FORBIDDEN_SOURCES), where a command of the sandbox could put a link "+
+						"to anything on this host; name another directory, and let the sandbox's own tools read the workspace", v.Source, p))
+				}
+			}
+		}
+		if len(m) > 0 {
+			delete(c.Servers, name)
+			c.Broken[name] = m
+		}
+	}
+}

@@ -35,8 +35,8 @@ type container struct {
 
 // mount is one mount of a container.
 type mount struct {
-	Source, Destination string
-	RW                  bool
+	Type, Source, Destination string
+	RW                        bool
 }
 
 // output runs a program of the owner's own and returns what it prints.
@@ -90,6 +90,9 @@ func (w *walk) walls(c container) {
 	if held := c.holds(checkout()); held != "" {
 		w.found("workspace", "workspace-holds-installation", "%s: %s", c.Name, held)
 	}
+	if swapped := c.swaps(w.inspect("label=dev.sallyport.server")); swapped != "" {
+		w.found("workspace", "server-mounts-workspace", "%s", swapped)
+	}
 	if missing := c.loose(); len(missing) > 0 {
 		w.found("container", "container-loose", "%s: %s", c.Name, strings.Join(missing, "; "))
 		return
@@ -140,6 +143,21 @@ func (c container) holds(checkout string) string {
 		}
 		if m.RW && checkout != "" && plan.Within(m.Source, checkout) {
 			return fmt.Sprintf("this installation, %s, lies inside the workspace %s", checkout, m.Source)
+		}
+	}
+	return ""
+}
+
+// swaps names a server's container that mounts something at, under or above
+// what c may change.
+func (c container) swaps(servers []container) string {
+	for _, m := range c.Mounts {
+		for _, s := range servers {
+			for _, v := range s.Mounts {
+				if m.RW && v.Type == "bind" && (plan.Within(m.Source, v.Source) || plan.Within(v.Source, m.Source)) {
+					return fmt.Sprintf("%s mounts %s, and %s may change %s", s.Name, v.Source, c.Name, m.Source)
+				}
+			}
 		}
 	}
 	return ""

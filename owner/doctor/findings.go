@@ -100,6 +100,8 @@ var Findings = map[string]Finding{
 		"correct the mistake that the proof names, and after make up: docker compose restart traefik"},
 	"docker-old": {Warn, "this Docker or runc has known ways out of a container (runc before 1.2.8)",
 		"update Docker Engine and runc"},
+	"server-mounts-workspace": {Fail, "a command of the sandbox can swap what a server's container mounts for a link to anything on this host, which that container then reads",
+		"remove the entry's volume from config/mcp.json and name both paths in SALLYPORT_FORBIDDEN_SOURCES in .env (make env writes it); the sandbox's own tools are for files of the workspace"},
 	"container-loose": {Fail, "the container runs without one of the walls that docker-compose.yml sets",
 		"start it from docker-compose.yml, or add the flags that the proof names (docs/docker.md)"},
 	"funnel-past-traefik": {Fail, "Funnel or Serve points past Traefik, so the whole hostname reaches something that is not the edge",

@@ -136,8 +136,13 @@ func (c *powers) read(raw []byte) error {
 	c.walls()
 	c.reach()
 	c.mounts()
-	if c.part == "sandbox" {
+	switch c.part {
+	case "sandbox":
 		c.sandbox()
+	case "dockerproxy":
+		if f := c.Environment["FORBIDDEN_SOURCES"]; f != nil && *f == "none" {
+			c.can("mount the workspace and this installation into a server's container (FORBIDDEN_SOURCES=none)")
+		}
 	}
 	return nil
 }
