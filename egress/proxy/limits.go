@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/egress/decision"
+	"github.com/sallyport-dev/sallyport/internal/egressrule"
+	"github.com/sallyport-dev/sallyport/internal/egresswire"
+)
+
+// Limits bound what one command may use, and one principal at once.
+type Limits struct {
+	Open      int           // connections of a command at once
+	Principal int           // connections of all commands of a principal at once
+	Total     int           // connections of a command in its life, refused ones included
+	Bytes     int64         // of a command in its life, both ways together
+	Head      time.Duration // for a request's head, and for a ClientHello
+	Idle      time.Duration // without a byte in either direction
+	Life      time.Duration // of one connection
+}
+
+// DefaultLimits leave package managers alone: the busiest open a few dozen
+// connections and fetch some hundred megabytes.
+var DefaultLimits = Limits{
+	Open: 128, Principal: 512, Total: 4096, Bytes: 4 << 30,
+	Head: 10 * time.Second, Idle: 5 * time.Minute, Life: time.Hour,
+}
+
+// A lease is a command while it runs.
+type lease struct {
+	command  egresswire.Command
+	granted  egressrule.List
+	ctx      context.Context // ends with the command
+	refusals chan egresswire.Refusal
+	bytes    atomic.Int64
+
+	mu          sync.Mutex
+	open, total int
+	beyond      int // connections after Total was reached, of which one is recorded
+}
+
+// take counts a connection in. recorded is false where refusals are only
+// counted, so that a command cannot fill the disk with them.
+func (s *Server) take(l *lease) (refusal *decision.Refusal, recorded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total++
+	if l.total > s.Limits.Total {
+		l.beyond++
+		return decision.Refuse(decision.TooMany, "This command has made %d connections, which is the limit. Split the work into several commands.",
+			s.Limits.Total), l.beyond == 1
+	}
+	if l.open >= s.Limits.Open {
+		return decision.Refuse(decision.TooMany, "This command has %d connections open, which is the limit. Use fewer at once.", l.open), true
+	}
+	if s.principals[l.command.Principal] >= s.Limits.Principal {
+		return decision.Refuse(decision.TooMany, "The commands of %s have %d connections open, which is the limit. Wait until some have ended.",
+			l.command.Principal, s.Limits.Principal), true
+	}
+	if l.bytes.Load() > s.Limits.Bytes {
+		return s.tooMuch(), true
+	}
+	l.open++
+	s.principals[l.command.Principal]++
+	return nil, true
+}
+
+func (s *Server) tooMuch() *decision.Refusal {
+	return decision.Refuse(decision.TooMuch, "This command has moved %d MiB, which is the limit. Split the work into several commands.",
+		s.Limits.Bytes>>20)
+}
+
+func (s *Server) give(l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if s.principals[l.command.Principal]--; s.principals[l.command.Principal] == 0 {
+		delete(s.principals, l.command.Principal)
+	}
+}
+
+// last records how many connections beyond the limit were only counted.
+func (l *lease) last(s *Server) {
+	l.mu.Lock()
+	more := l.beyond - 1
+	l.mu.Unlock()
+	if more > 0 && s.Audit != nil {
+		s.Audit.Refused(Connection{Command: l.command, Verdict: decision.TooMany, More: more})
+	}
+}
+
+// tell passes a refusal on to the command's result. One that nobody fetches is
+// dropped: it is in the audit.
+func (l *lease) tell(r egresswire.Refusal) {
+	select {
+	case l.refusals <- r:
+	default:
+	}
+}

@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/egress/decision"
+	"github.com/sallyport-dev/sallyport/egress/sni"
+)
+
+// tunnel answers a CONNECT and passes bytes once the client has said, in TLS,
+// the name that it was allowed. Nothing is sent to the other side before.
+func (x *exchange) tunnel(h head, up *net.TCPConn) error {
+	if _, err := io.WriteString(x.client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return err
+	}
+	x.client.SetReadDeadline(time.Now().Add(x.server.Limits.Head))
+	name, hello, err := sni.Read(x.in)
+	switch {
+	case errors.Is(err, sni.ErrNotTLS):
+		return decision.Refuse(decision.NoTLS, "The connection to %s was closed: its first bytes were no TLS handshake. "+
+			"Through CONNECT egress passes TLS only; clear text needs a rule http://NAME.", h.target)
+	case err != nil:
+		return err
+	case !strings.EqualFold(name, h.target.Name):
+		return decision.Refuse(decision.SNIMismatch, "The connection to %s was closed: its TLS handshake names %s. "+
+			"The name in TLS (SNI) must be the one that was connected to.", h.target, orNone(name))
+	}
+	x.client.SetReadDeadline(time.Time{})
+	if err := x.ctx.Err(); err != nil { // asked after that: the end of ctx sets a deadline
+		return err
+	}
+	w := x.watch()
+	defer w.stop()
+	return x.pass(w, up, hello)
+}
+
+func orNone(name string) string {
+	if name == "" {
+		return "no host"
+	}
+	return printable(cut(name))
+}
+
+// pass copies both ways until both sides have ended, or one has failed.
+func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
+	var back error
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, back = io.Copy(x.counted(w, x.client, &x.received), up)
+		x.client.CloseWrite()
+	})
+	to := x.counted(w, up, &x.sent)
+	_, err := to.Write(first)
+	if err == nil {
+		_, err = io.Copy(to, onlyReader{x.in})
+	}
+	up.CloseWrite()
+	if err != nil { // the client is gone: nobody waits for the rest
+		up.SetReadDeadline(time.Unix(1, 0))
+	}
+	both.Wait()
+	return errors.Join(err, back)
+}
+
+// onlyReader hides WriteTo, which would read from the socket past the counter.
+type onlyReader struct{ io.Reader }
+
+// A watch ends an exchange that has been idle.
+type watch struct {
+	timer *time.Timer
+	idle  time.Duration
+}
+
+func (x *exchange) watch() *watch {
+	idle := x.server.Limits.Idle
+	return &watch{idle: idle, timer: time.AfterFunc(idle, func() {
+		x.stop(decision.Refuse(decision.TimedOut, "The connection to %s was closed: no byte for %v.", x.record.Target, idle))
+	})}
+}
+
+func (w *watch) stop() { w.timer.Stop() }
+
+// counted is a writer that counts for the record and against the limit.
+type counted struct {
+	x     *exchange
+	w     io.Writer
+	n     *atomic.Int64
+	watch *watch
+}
+
+func (x *exchange) counted(w *watch, to io.Writer, n *atomic.Int64) *counted {
+	return &counted{x, to, n, w}
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n.Add(int64(n))
+	c.watch.timer.Reset(c.watch.idle)
+	if s := c.x.server; err == nil && c.x.lease.bytes.Add(int64(n)) > s.Limits.Bytes {
+		r := s.tooMuch()
+		c.x.stop(r)
+		return n, r
+	}
+	return n, err
+}
