@@ -4,9 +4,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -86,21 +84,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer, log *slog.Logger) 
 func ask(ctx context.Context, s settings) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := keysocket.Dial(ctx, s.socket, s.key)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
-	var reply egresswire.Reply
-	if err := egresswire.Write(c, egresswire.Hello{Check: &egresswire.Check{}}); err != nil {
-		return err
-	}
-	if err := egresswire.Read(bufio.NewReader(c), &reply); err != nil {
-		return err
-	}
-	if reply.Error != "" {
-		return errors.New(reply.Error)
-	}
-	return nil
+	client := egresswire.Client{Socket: s.socket, Key: s.key}
+	_, err := client.Ask(ctx, egresswire.Check{})
+	return err
 }

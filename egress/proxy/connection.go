@@ -29,6 +29,8 @@ type exchange struct {
 	begun  uint64 // of the audit's Begin
 	began  time.Time
 
+	answered bool // with a refusal
+
 	sent, received atomic.Int64
 	stop           func(*decision.Refusal) // ends the exchange early, for the first reason given
 	why            atomic.Pointer[decision.Refusal]
@@ -38,6 +40,7 @@ type exchange struct {
 func (s *Server) connection(l *lease, c *net.UnixConn, in *bufio.Reader) {
 	refusal, recorded := s.take(l)
 	x := &exchange{server: s, lease: l, client: c, in: in, record: Connection{Command: l.command}, began: time.Now()}
+	defer x.linger()
 	if refusal != nil {
 		x.refuse(refusal, recorded)
 		return
@@ -50,7 +53,8 @@ func (s *Server) connection(l *lease, c *net.UnixConn, in *bufio.Reader) {
 		x.why.CompareAndSwap(nil, r)
 		cancel()
 	}
-	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	stopped := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	defer stopped()
 	h, err := x.head()
 	x.record.Target, x.record.Asked = h.target, cut(h.asked)
 	if err != nil {
@@ -159,12 +163,17 @@ func (x *exchange) answer(r *decision.Refusal) {
 	fmt.Fprintf(x.client, "HTTP/1.1 %d egress: %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
 		"X-Sallyport-Verdict: %s\r\nConnection: close\r\n\r\n%s\n", status, say, len(say)+1, r.Verdict, say)
 	x.client.CloseWrite()
-	x.client.SetReadDeadline(time.Now().Add(lingerBound)) // closed with unread bytes, a socket loses the answer
-	io.CopyN(io.Discard, x.in, 1<<20)
+	x.answered = true
 }
 
-// lingerBound is how long a refused client may take to close.
-const lingerBound = time.Second
+// linger waits until a client that was answered has closed: closed with unread
+// bytes, a socket loses the answer. The connection counts no more.
+func (x *exchange) linger() {
+	if x.answered {
+		x.client.SetReadDeadline(time.Now().Add(time.Second))
+		io.CopyN(io.Discard, x.in, 1<<20)
+	}
+}
 
 // printable keeps a client's own words from ending a line of the answer.
 func printable(s string) string {

@@ -53,7 +53,7 @@ func Parse(s string) (Rule, error) {
 	if strings.HasPrefix(s, "private:") {
 		return Rule{}, mistake(s, "private: is for EGRESS_ALLOW only; write the rule without it here")
 	}
-	return parse(s, "")
+	return parse(s, false)
 }
 
 // ParseCeiling reads a rule of EGRESS_ALLOW.
@@ -61,16 +61,16 @@ func ParseCeiling(s string) (Rule, error) {
 	if s == "*" {
 		return Rule{}, mistake(s, "the ceiling names its hosts; MCP_COMMAND_NETWORK=container is for commands that may reach everything")
 	}
-	return parse(s, "private:")
+	return parse(s, true)
 }
 
-func parse(s, private string) (r Rule, err error) {
+func parse(s string, ceiling bool) (r Rule, err error) {
 	if len(s) > MaxText {
 		return r, fmt.Errorf("a rule of %d bytes: at most %d are allowed", len(s), MaxText)
 	}
 	rest := s
-	if private != "" {
-		rest, r.Private = strings.CutPrefix(rest, private)
+	if ceiling {
+		rest, r.Private = strings.CutPrefix(rest, "private:")
 	}
 	rest, r.Clear = strings.CutPrefix(rest, "http://")
 	host, port, hasPort := strings.Cut(rest, ":")
@@ -88,7 +88,8 @@ func parse(s, private string) (r Rule, err error) {
 	if host, r.Under = strings.CutPrefix(host, "*."); r.Under && r.Private {
 		return r, mistake(s, "a private rule names one host")
 	}
-	if r.Name, err = name(host, r.Private); err != nil {
+	// A name of one label is one of the home network: the ceiling says so.
+	if r.Name, err = name(host, r.Private || !ceiling); err != nil {
 		return r, mistake(s, err.Error())
 	}
 	if r.Under && !strings.Contains(r.Name, ".") {

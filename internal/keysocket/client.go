@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +15,10 @@ const proofBound = 5 * time.Second
 
 // ErrRefused is Dial's error when the server does not accept the key.
 var ErrRefused = errors.New("the key is not the server's: both must read the same key file, once each has been started again after it changed")
+
+// ErrBusy is Dial's error when the server closes without an answer: it serves
+// as many connections as it may, or ends.
+var ErrBusy = errors.New("the server is busy or ends: try again in a moment")
 
 // Dial connects to the socket at path and proves k. The connection is then the
 // caller's, without a deadline.
@@ -38,11 +43,15 @@ func prove(c net.Conn, k Key) error {
 	if err := c.SetDeadline(time.Now().Add(proofBound)); err != nil {
 		return err
 	}
-	if _, err := c.Write(k.line[:]); err != nil {
+	if _, err := c.Write(k.line[:]); errors.Is(err, syscall.EPIPE) {
+		return ErrBusy
+	} else if err != nil {
 		return err
 	}
 	var answer [len(accepted)]byte
-	if _, err := io.ReadFull(c, answer[:]); err != nil {
+	if _, err := io.ReadFull(c, answer[:]); err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
+		return ErrBusy
+	} else if err != nil {
 		return fmt.Errorf("no answer to the key: %w", err)
 	}
 	if string(answer[:]) != accepted {

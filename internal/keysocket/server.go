@@ -21,7 +21,7 @@ const (
 // maxUnproven bounds the connections that have not proved the key yet. More
 // are closed at once, so that whoever lacks the key cannot keep out who has it
 // for longer than proofBound.
-const maxUnproven = 64
+const maxUnproven = 256
 
 // A Server accepts connections on one socket.
 type Server struct {
