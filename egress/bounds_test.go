@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,8 +91,9 @@ func TestRefusalsAreBounded(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); counted == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		refused = 0
 		for _, r := range e.records() {
-			if refused++; r["more"].(float64) > 0 {
-				counted = int(r["more"].(float64))
+			refused++
+			if more, ok := detail(r, "more"); ok {
+				counted, _ = strconv.Atoi(more)
 			}
 		}
 	}
@@ -144,6 +147,12 @@ func TestConnectionsEndWithTheirCommand(t *testing.T) {
 	}
 }
 
+func detail(record map[string]any, name string) (string, bool) {
+	details, _ := record["details"].(map[string]any)
+	text, ok := details[name].(string)
+	return text, ok
+}
+
 // What the hosts saw and what the audit says are the same connections.
 func TestAuditIsComplete(t *testing.T) {
 	world.dns.Set("ok.example", "93.184.215.10")
@@ -175,12 +184,14 @@ func TestAuditIsComplete(t *testing.T) {
 				delete(begun, r["begin"])
 				fallthrough
 			case "refused":
-				ends[fmt.Sprint(r["verdict"], " ", r["target"], " ", r["address"], " ", r["principal"], " ", r["session"])]++
+				target, _ := detail(r, "target")
+				address, _ := detail(r, "address")
+				ends[fmt.Sprint(r["verdict"], " ", target, " ", address, " ", r["principal"], " ", r["session"])]++
 			}
 		}
 	}
 	for _, want := range []string{"ok ok.example:443 93.184.215.10:443 token:poke s1", "ok ok.example:80 93.184.215.10:80 token:poke s1",
-		"not_public host.example:443  token:poke s1", "not_granted evil.example:443  token:poke s1", "bad_request :0  token:poke s1"} {
+		"not_public host.example:443  token:poke s1", "not_granted evil.example:443  token:poke s1", "bad_request   token:poke s1"} {
 		if ends[want] != each {
 			t.Errorf("%q: %d records, want %d; all: %v", want, ends[want], each, ends)
 		}
@@ -203,8 +214,17 @@ func TestNoAuditNoConnection(t *testing.T) {
 	forget()
 	e.cmd.Process.Kill()
 	e.cmd.Wait()
-	e.env = append(e.env, "EGRESS_AUDIT_FILE=/dev/full")
+	small := filepath.Join(t.TempDir(), "full")
+	if err := os.Mkdir(small, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=64k,mode=0700"); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Unmount(small, syscall.MNT_DETACH)
+	e.env = append(e.env, "EGRESS_AUDIT_FILE="+small+"/audit.jsonl")
 	e.run()
+	os.WriteFile(small+"/filler", make([]byte, 1<<20), 0o600)
 	c := e.command(t, "c1", "ok.example")
 	conn, status := c.connect("ok.example:443")
 	conn.Close()

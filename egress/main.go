@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/egress/proxy"
+	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
+	"github.com/sallyport-dev/sallyport/internal/process"
 )
 
 const usage = `usage: sallyport-egress         serve, until SIGTERM
@@ -28,7 +30,7 @@ settings (environment)
   EGRESS_KEY_FILE    [required]  the key that a caller proves: 64 hex digits, mode 0600
   EGRESS_ALLOW       [required]  the ceiling, separated by commas: api.example.com, *.example.org:8443,
                                  http://deb.example.org, private:gitea.home:3000; docs/egress.md explains them
-  EGRESS_AUDIT_FILE  [none]      a record of each connection; - is stdout
+  EGRESS_AUDIT_FILE  [none]      a record of each connection, in a folder of its own; - is stdout
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
@@ -66,7 +68,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 // serve runs until ctx ends.
 func serve(ctx context.Context, s settings, stdout io.Writer, log *slog.Logger) error {
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // what passes here is nobody else's to read
-	record, err := openAudit(s.auditFile, stdout)
+	record, err := audit.Open(audit.Options{File: s.auditFile, Stdout: stdout, Version: process.Version, Log: log})
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer, log *slog.Logger) 
 		return err
 	}
 	log.Info("listening", "socket", s.socket, "ceiling", s.allow.Texts(), "audit", s.auditFile)
-	server := &proxy.Server{Ceiling: s.allow, Audit: record.recorder()}
+	server := &proxy.Server{Ceiling: s.allow, Audit: record}
 	return server.Run(ctx, l, s.key.Sum())
 }
 

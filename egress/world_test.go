@@ -167,7 +167,7 @@ type egress struct {
 func start(t *testing.T, allow string) *egress {
 	t.Helper()
 	dir := t.TempDir()
-	e := &egress{t: t, audit: filepath.Join(dir, "audit.jsonl")}
+	e := &egress{t: t, audit: filepath.Join(dir, "audit", "audit.jsonl")}
 	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "e.sock")
 	os.WriteFile(keyFile, []byte(key+"\n"), 0o600)
 	e.env = []string{"EGRESS_SOCKET=" + socket, "EGRESS_KEY_FILE=" + keyFile, "EGRESS_ALLOW=" + allow, "EGRESS_AUDIT_FILE=" + e.audit}
@@ -308,7 +308,9 @@ func (e *egress) records() (list []map[string]any) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			e.t.Fatal(err)
 		}
-		list = append(list, r)
+		if r["kind"] != "open" {
+			list = append(list, r)
+		}
 	}
 	return list
 }

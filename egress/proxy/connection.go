@@ -15,6 +15,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/egress/decision"
 	"github.com/sallyport-dev/sallyport/egress/dial"
+	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
 )
 
@@ -26,8 +27,7 @@ type exchange struct {
 	client *net.UnixConn
 	in     *bufio.Reader // from the client
 	record Connection
-	begun  uint64 // of the audit's Begin
-	began  time.Time
+	begun  *audit.Pending
 
 	answered bool // with a refusal
 
@@ -39,7 +39,7 @@ type exchange struct {
 // connection serves one connection of l to its end.
 func (s *Server) connection(l *lease, c *net.UnixConn, in *bufio.Reader) {
 	refusal, recorded := s.take(l)
-	x := &exchange{server: s, lease: l, client: c, in: in, record: Connection{Command: l.command}, began: time.Now()}
+	x := &exchange{server: s, lease: l, client: c, in: in, record: Connection{Command: l.command}}
 	defer x.linger()
 	if refusal != nil {
 		x.refuse(refusal, recorded)
@@ -81,14 +81,14 @@ func (x *exchange) head() (head, error) {
 
 // admitted serves a request that both lists allow.
 func (x *exchange) admitted(h head, private bool) {
-	if x.server.Audit != nil {
-		var err error
-		if x.begun, err = x.server.Audit.Begin(x.record); err != nil {
-			x.answer(decision.Refuse(decision.Failed, "egress cannot write its audit, so nothing is sent. Tell the owner to look at its log."))
-			return
-		}
+	var err error
+	if x.begun, err = x.server.Audit.Begin(x.record.call()); err != nil {
+		r := decision.Refuse(decision.Failed, "egress cannot write its audit, so nothing is sent. Tell the owner to look at its log.")
+		x.tell(r)
+		x.answer(r)
+		return
 	}
-	err := x.reach(h, private)
+	err = x.reach(h, private)
 	x.end(err)
 }
 
@@ -119,20 +119,15 @@ func (x *exchange) end(err error) {
 		x.record.Verdict = r.Verdict
 		x.tell(r)
 	}
-	x.record.Sent, x.record.Received, x.record.Duration = x.sent.Load(), x.received.Load(), time.Since(x.began)
-	if x.server.Audit != nil {
-		x.server.Audit.End(x.begun, x.record)
-	}
+	x.record.Sent, x.record.Received = x.sent.Load(), x.received.Load()
+	x.begun.End(x.record.outcome())
 }
 
 // refuse answers a connection that was not admitted, and records it.
 func (x *exchange) refuse(r *decision.Refusal, recorded bool) {
-	x.record.Verdict, x.record.Duration = r.Verdict, time.Since(x.began)
 	if recorded {
 		x.tell(r)
-		if x.server.Audit != nil {
-			x.server.Audit.Refused(x.record)
-		}
+		x.server.Audit.Refused(x.record.call(), string(r.Verdict))
 	}
 	x.answer(r)
 }

@@ -91,8 +91,8 @@ func (l *lease) last(s *Server) {
 	l.mu.Lock()
 	more := l.beyond - 1
 	l.mu.Unlock()
-	if more > 0 && s.Audit != nil {
-		s.Audit.Refused(Connection{Command: l.command, Verdict: decision.TooMany, More: more})
+	if more > 0 {
+		s.Audit.Refused(Connection{Command: l.command, More: more}.call(), string(decision.TooMany))
 	}
 }
 

@@ -1,9 +1,10 @@
 package proxy
 
 import (
-	"time"
+	"strconv"
 
 	"github.com/sallyport-dev/sallyport/egress/decision"
+	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
 )
@@ -17,14 +18,34 @@ type Connection struct {
 	Verdict  decision.Verdict
 	Sent     int64 // bytes from the command
 	Received int64 // bytes to the command
-	Duration time.Duration
-	More     int // connections beyond a limit that have no record of their own
+	More     int   // connections beyond a limit that have no record of their own
 }
 
-// A Recorder is the audit of connections. Begin comes before the first DNS
-// query; its error means that nothing is dialled. End belongs to a Begin.
-type Recorder interface {
-	Begin(Connection) (id uint64, err error)
-	End(id uint64, c Connection) error
-	Refused(Connection) error
+// call is c as the audit names it.
+func (c Connection) call() audit.Call {
+	call := audit.Call{Principal: c.Command.Principal, Session: c.Command.Session, Tool: "connection", Details: map[string]string{
+		"command": c.Command.ID, "target": c.Target.String(), "scheme": c.scheme(),
+	}}
+	if c.Target.Name == "" {
+		call.Details["target"] = printable(c.Asked)
+	}
+	if c.More > 0 {
+		call.Details["more"] = strconv.Itoa(c.More)
+	}
+	return call
+}
+
+func (c Connection) scheme() string {
+	if c.Target.Clear {
+		return "http"
+	}
+	return "tls"
+}
+
+// outcome is how c ended.
+func (c Connection) outcome() audit.Outcome {
+	call := c.call()
+	call.Details["address"] = c.Address
+	call.Details["sent"], call.Details["received"] = strconv.FormatInt(c.Sent, 10), strconv.FormatInt(c.Received, 10)
+	return audit.Outcome{Verdict: string(c.Verdict), Details: call.Details}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/egress/decision"
 	"github.com/sallyport-dev/sallyport/egress/dial"
+	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
@@ -34,7 +35,7 @@ const helloBound = 5 * time.Second
 // A Server decides for one ceiling. Its fields do not change while it runs.
 type Server struct {
 	Ceiling egressrule.List // EGRESS_ALLOW
-	Audit   Recorder        // of each connection; nil records nothing
+	Audit   *audit.Log      // of each connection; nil records nothing
 	Limits  Limits          // the zero value is DefaultLimits
 
 	mu         sync.Mutex

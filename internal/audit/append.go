@@ -69,7 +69,7 @@ func (p *Pending) End(o Outcome) {
 	r := Record{
 		Kind: KindEnd, Begin: p.begin.Seq, Time: l.opts.Now().UTC(), Request: p.begin.Request, Principal: p.begin.Principal,
 		Session: p.begin.Session, Server: p.begin.Server, Tool: p.begin.Tool,
-		Verdict: clip(o.Verdict), MS: l.opts.Now().Sub(p.start).Milliseconds(), ResultBytes: o.ResultBytes,
+		Verdict: clip(o.Verdict), MS: l.opts.Now().Sub(p.start).Milliseconds(), ResultBytes: o.ResultBytes, Details: clipAll(o.Details),
 	}
 	if l.flush() == nil && l.append(r) == nil {
 		return
@@ -99,11 +99,8 @@ func (l *Log) Event(name string, c Call, details map[string]string, sign bool) e
 	if l == nil {
 		return nil
 	}
-	for key, value := range details {
-		details[key] = clip(value)
-	}
 	r := l.record(KindEvent, c)
-	r.Event, r.Details = clip(name), details
+	r.Event, r.Details = clip(name), clipAll(details)
 	r = l.mask.record(r)
 	if len(c.Arguments) == 0 {
 		r.ArgumentsHMAC, r.Arguments = "", nil

@@ -83,13 +83,15 @@ type Log struct {
 // bytes are cut.
 type Call struct {
 	Request, Principal, Session, Server, Tool string
-	Arguments                                 []byte // JSON as it came; kept only with Options.Arguments
+	Arguments                                 []byte            // JSON as it came; kept only with Options.Arguments
+	Details                                   map[string]string // of a connection, say; values are cut too
 }
 
 // An Outcome is what came of a call.
 type Outcome struct {
 	Verdict     string // ok, error, canceled, panic … in snake_case
 	ResultBytes int
+	Details     map[string]string // values are cut
 }
 
 // Digest returns the HMAC-SHA256 of the canonical arguments, in hex. Its key
@@ -115,7 +117,7 @@ func (l *Log) digest(canonical []byte) string {
 func (l *Log) record(kind string, c Call) Record {
 	r := l.mask.record(Record{
 		Kind: kind, Request: clip(c.Request), Principal: clip(c.Principal), Session: clip(c.Session),
-		Server: clip(c.Server), Tool: clip(c.Tool), InputBytes: len(c.Arguments),
+		Server: clip(c.Server), Tool: clip(c.Tool), InputBytes: len(c.Arguments), Details: clipAll(c.Details),
 	})
 	canonical, err := Canonical(c.Arguments)
 	if err != nil {
@@ -134,6 +136,13 @@ const (
 	maxArguments = 256 << 10
 	maxName      = 256
 )
+
+func clipAll(details map[string]string) map[string]string {
+	for key, value := range details {
+		details[key] = clip(value)
+	}
+	return details
+}
 
 func clip(s string) string {
 	if len(s) > maxName {
