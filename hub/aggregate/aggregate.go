@@ -10,10 +10,13 @@ import (
 	"sync"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
+	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 	"github.com/sallyport-dev/sallyport/internal/process"
+	idle "github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // Catalog knows the servers in force.
@@ -25,6 +28,7 @@ type Catalog interface {
 // Aggregate implements mcphttp.Target.
 type Aggregate struct {
 	catalog Catalog
+	desk    *desk.Desk
 
 	mu       sync.Mutex
 	sessions map[key]*lifecycle.Session
@@ -37,8 +41,8 @@ type key struct {
 }
 
 // New makes the aggregate of a catalog.
-func New(catalog Catalog) *Aggregate {
-	return &Aggregate{catalog: catalog, sessions: map[key]*lifecycle.Session{}}
+func New(catalog Catalog, d *desk.Desk) *Aggregate {
+	return &Aggregate{catalog: catalog, desk: d, sessions: map[key]*lifecycle.Session{}}
 }
 
 // Open implements mcphttp.Target.
@@ -133,7 +137,7 @@ func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, 
 	m := req.Message
 	name, target := m.Text(m.Param("name")), m.Text(m.Param("arguments", "server"))
 	if name == "list_servers" {
-		answer(result(a.list(req.Identity), nil))
+		answer(result(a.recorded(ctx, req, name, "", func(context.Context) (any, error) { return a.list(req.Identity), nil })))
 		return nil, nil
 	}
 	if !slices.ContainsFunc(tools, func(d definition) bool { return d.Name == name }) {
@@ -147,14 +151,36 @@ func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { // the server may take its time to wake, and the client has more to say
-		switch value, err := a.run(ctx, s, req, name, modern); {
-		case err != nil:
-			answer(result(nil, err))
-		case name != "call_tool":
-			answer(result(value, nil))
+		if name == "call_tool" { // its server admits and records it
+			if _, err := a.run(ctx, s, req, name, modern); err != nil {
+				answer(result(nil, err))
+			}
+			return
 		}
+		answer(result(a.recorded(ctx, req, name, target, func(ctx context.Context) (any, error) {
+			return a.run(ctx, s, req, name, modern)
+		})))
 	}()
 	return mcphttp.Cancel(cancel), nil
+}
+
+// recorded runs one of the aggregate's own tools if it is admitted.
+func (a *Aggregate) recorded(ctx context.Context, req mcphttp.Request, name, target string, run func(context.Context) (any, error)) (any, error) {
+	m := req.Message
+	ticket, err := a.desk.Admit(ctx, desk.Call{Call: audit.Call{
+		Request: req.Identity.Request, Principal: req.Identity.Principal, Session: idle.Name(req.Session),
+		Server: target, Tool: name, Arguments: m.Bytes(m.Param("arguments")),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	ending := "panic"
+	defer func() { ticket.End(ending, 0) }()
+	value, err := run(ticket.Context())
+	if ending = "ok"; err != nil {
+		ending = "error"
+	}
+	return value, err
 }
 
 func (a *Aggregate) find(id identity.Identity, name string) *lifecycle.Server {
@@ -186,7 +212,7 @@ func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req mcphttp.R
 	if modern {
 		sink = complete{sink}
 	}
-	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, mcphttp.Request{Message: inner, Identity: req.Identity, Sink: sink})
+	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, mcphttp.Request{Message: inner, Identity: req.Identity, Session: req.Session, Sink: sink})
 	if cancel != nil {
 		context.AfterFunc(ctx, cancel)
 	}

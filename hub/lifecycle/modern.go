@@ -107,11 +107,12 @@ func listing(modern bool, cursor string) *jsonrpc.Message {
 // Once takes one request of the stateless era. Its errors are those of
 // Session.Handle.
 func (s *Server) Once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
+	return s.admit(ctx, req, s.once)
+}
+
+// once sends an admitted request of the stateless era.
+func (s *Server) once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	m := req.Message
-	if fault := s.refuse(req); fault != nil {
-		req.Sink.Deliver(fault, true)
-		return nil, nil
-	}
 	if s.awake(true) == nil && s.discovered(req) {
 		return nil, nil
 	}

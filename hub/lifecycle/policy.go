@@ -13,8 +13,8 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
-// refuse answers a call of a tool that its sender may not call, or may not
-// call without the owner. nil lets it pass.
+// refuse answers a call of a tool that its sender may not call. nil lets it
+// pass.
 func (s *Server) refuse(req mcphttp.Request) []byte {
 	m := req.Message
 	if m.Method != "tools/call" {
@@ -26,8 +26,6 @@ func (s *Server) refuse(req mcphttp.Request) []byte {
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params.name must be the name of a tool")
 	case !req.Identity.GrantedOn(name, tool):
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name, tool)
-	case req.Identity.AsksOn(name, tool):
-		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s/%s waits for the owner's approval, which this version cannot ask for yet: the call was refused", name, tool)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/mux"
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
@@ -49,6 +50,7 @@ type Config struct {
 	Idle        time.Duration // until it sleeps; 0: never
 	CallTimeout time.Duration
 	Store       *pins.Store
+	Desk        *desk.Desk // where calls are admitted; nil: one of its own, without records
 	Log         *slog.Logger
 	Warnings    []string
 	// Release, if not nil, gives back what Dial needed.
@@ -98,6 +100,9 @@ var errRemoved = errors.New("its entry in mcp.json was changed or removed")
 
 // New makes a sleeping server. With KeepAlive it wakes at once.
 func New(cfg Config) *Server {
+	if cfg.Desk == nil {
+		cfg.Desk = desk.New(nil, cfg.Log)
+	}
 	s := &Server{cfg: cfg, channels: map[*channel]bool{}, common: map[bool]*channel{}, snap: cfg.Store.Load(cfg.Name, cfg.Hash)}
 	s.ctx, s.off = context.WithCancelCause(context.Background())
 	go s.tend()

@@ -23,6 +23,8 @@ type Session struct {
 	ready *jsonrpc.Message // the client's notifications/initialized
 	ch    *channel
 	told  []byte // the snapshot's tools that the client was told
+
+	waiting sync.Map // id to mcphttp.Cancel, of calls that wait for the owner
 }
 
 // Session starts a session. Nothing is woken by it.
@@ -73,6 +75,11 @@ func (c *Session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Canc
 func (c *Session) live() bool { return c.ch != nil && c.ch.Err() == nil }
 
 func (c *Session) notify(m *jsonrpc.Message) {
+	if m.Method == "notifications/cancelled" {
+		if cancel, ok := c.waiting.Load(string(m.Bytes(m.Param("requestId")))); ok {
+			cancel.(mcphttp.Cancel)()
+		}
+	}
 	if m.Method == "notifications/initialized" {
 		again := c.ready != nil
 		if c.ready = m; again || c.server.cfg.Shared {
@@ -139,10 +146,25 @@ func (c *Session) call(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel
 	if !c.live() && c.fromSnapshot(req) {
 		return nil, nil
 	}
-	if fault := c.server.refuse(req); fault != nil {
-		req.Sink.Deliver(fault, true)
-		return nil, nil
+	if !c.server.asks(req) {
+		return c.server.admit(ctx, req, c.forward)
 	}
+	// It waits while c goes on; its client may take it back meanwhile.
+	id := string(req.Message.ID())
+	req.Sink = &noting{Sink: req.Sink, ended: func() { c.waiting.Delete(id) }}
+	cancel, err := c.server.admit(ctx, req, func(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.forward(ctx, req)
+	})
+	if cancel != nil {
+		c.waiting.Store(id, cancel)
+	}
+	return cancel, err
+}
+
+// forward wakes the server and sends it an admitted request. c.mu is held.
+func (c *Session) forward(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	for {
 		if err := c.wake(ctx); err != nil {
 			return nil, err

@@ -18,8 +18,10 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/aggregate"
 	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
+	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/jail"
@@ -34,7 +36,9 @@ type Hub struct {
 	all   *aggregate.Aggregate
 	registry
 	sessions *session.Table
-	stopping context.Context // ends first: what runs is answered
+	desk     *desk.Desk
+	office   *ownersock.Office // nil in tests
+	stopping context.Context   // ends first: what runs is answered
 	stop     context.CancelFunc
 	ended    context.Context // ends then: streams and all other requests end
 	end      context.CancelFunc
@@ -88,27 +92,39 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 		return nil, fmt.Errorf("MCP_STATE_DIR: %w", err)
 	}
 	space, err := jail.Prepare(set.StateDir)
-	if err == nil {
-		err = space.DropRoot()
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
+	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sallyport-hub", Version: process.Version, Stdout: os.Stdout,
+		Secrets: []string{set.Token}, UID: space.UID, GID: space.GID, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if err := space.DropRoot(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJail, errors.Join(err, office.Close()))
 	}
 	for _, notice := range space.Notices {
 		log.Warn(notice)
 	}
 	set.StateDir = space.Path
-	return New(set, log)
+	h, err := New(set, office.Desk, log)
+	if err != nil {
+		return nil, errors.Join(err, office.Close())
+	}
+	h.office = office
+	h.serveOwner()
+	return h, nil
 }
 
 // New builds the hub with the rights it has, reads mcp.json and watches it.
-func New(set Settings, log *slog.Logger) (*Hub, error) {
-	h := &Hub{set: set, log: log, sessions: session.NewTable(set.MaxSessions)}
+func New(set Settings, d *desk.Desk, log *slog.Logger) (*Hub, error) {
+	h := &Hub{set: set, log: log, desk: d, sessions: session.NewTable(set.MaxSessions)}
+	d.ShowSessions(h.sessions)
 	var err error
 	if h.store, err = pins.Open(set.StateDir); err != nil {
 		return nil, err
 	}
-	h.front, h.all = mcphttp.New(h.sessions, log), aggregate.New(h)
+	h.front, h.all = mcphttp.New(h.sessions, log), aggregate.New(h, d)
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.ended, h.end = context.WithCancel(context.Background())
 	return h, h.start()
@@ -119,5 +135,10 @@ func (h *Hub) Close() {
 	h.stop()
 	h.registry.close() // first, so that every request that runs is answered
 	h.sessions.EndAll()
+	defer func() {
+		if err := h.office.Close(); err != nil {
+			h.log.Error("closing the audit", "error", err)
+		}
+	}()
 	h.end()
 }

@@ -80,22 +80,6 @@ func TestForeignServerIsNotWoken(t *testing.T) {
 	}
 }
 
-// A tool that waits for the owner is refused in words until approvals exist.
-func TestAskIsRefusedInWords(t *testing.T) {
-	_, entry := listen(t, "unix")
-	b := start(t, map[string]string{"s": entry}, nil)
-	h := as("token:poke", "s/echo,s/wait")
-	c := b.dial("mcp", "s", h)
-	if got := c.call("1", "tools/call", `{"name":"echo","arguments":{}}`); !strings.Contains(got, `"result"`) {
-		t.Errorf("without ask: %s", got)
-	}
-	h.Set("X-Sallyport-Ask", "s/echo")
-	c = b.dial("mcp", "s", h)
-	if got := c.call("1", "tools/call", `{"name":"echo","arguments":{}}`); !strings.Contains(got, "approval") || !strings.Contains(got, `"error"`) {
-		t.Errorf("with ask: %s", got)
-	}
-}
-
 // A session answers only to the principal that opened it.
 func TestSessionsBelongToTheirPrincipal(t *testing.T) {
 	_, entry := listen(t, "unix")

@@ -130,7 +130,7 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 	}
 	c := lifecycle.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
 		Idle: time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
-		Store: h.store, Log: h.log.With("server", e.Name)}
+		Store: h.store, Desk: h.desk, Log: h.log.With("server", e.Name)}
 	if e.IdleMinutes > 0 {
 		c.Idle = time.Duration(e.IdleMinutes * float64(time.Minute))
 	}

@@ -18,6 +18,7 @@ type Settings struct {
 	CallTimeout time.Duration
 	Jail        jail.Mode // of stdio entries
 	MaxSessions int
+	config.Owner
 }
 
 // Table lists the settings.
@@ -40,7 +41,7 @@ func (s *Settings) Table() config.Table {
 				Help: "sessions open at once; further ones get 503"},
 			{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "how stdio servers are held: full, or group: the downgrade for kernels before 6.12"},
-		}, s.HTTP.Settings("127.0.0.1:18081", "/mcp-hub")...),
+		}, append(s.HTTP.Settings("127.0.0.1:18081", "/mcp-hub"), s.Owner.Settings()...)...),
 	}
 }
 
@@ -53,11 +54,14 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 		return Settings{}, err
 	}
 	s.HTTP.Check(m)
+	s.Owner.Check(m)
 	if s.BasePath == "" && m.Err() == nil {
 		m.AddError(fmt.Errorf("MCP_BASE_PATH: the hub needs a path of its own, such as /mcp-hub"))
 	}
-	// A stdio server must not reach the token or the state.
-	for setting, path := range map[string]string{"MCP_AUTH_TOKEN_FILE": s.TokenFile, "MCP_STATE_DIR": s.StateDir} {
+	// A stdio server must not reach the token, the state or what is the owner's.
+	private := s.Owner.Private()
+	private["MCP_AUTH_TOKEN_FILE"], private["MCP_STATE_DIR"] = s.TokenFile, s.StateDir
+	for setting, path := range private {
 		if path != "" {
 			m.AddError(config.Outside(setting, path, jail.Config{Mode: s.Jail}.Grants))
 		}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
 	"github.com/sallyport-dev/sallyport/hub/service"
+	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/jail/jailtest"
 )
@@ -48,6 +50,8 @@ type bench struct {
 	config string // the file
 	state  string
 	log    *buffer
+	desk   *desk.Desk
+	audit  *buffer
 }
 
 // start runs a hub on the entries (name to JSON).
@@ -55,12 +59,18 @@ func start(t *testing.T, entries map[string]string, change func(*service.Setting
 	t.Helper()
 	b := &bench{t: t, config: filepath.Join(t.TempDir(), "mcp.json"), state: t.TempDir(), log: &buffer{}}
 	b.write(entries)
+	b.audit = &buffer{}
+	records, err := audit.Open(audit.Options{File: "-", Stdout: b.audit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.desk = desk.New(records, nil)
 	set := service.Settings{ServersFile: b.config, StateDir: b.state, MaxSessions: 256, IdleMinutes: 60, CallTimeout: patience, Jail: jail.Full}
 	set.BasePath, set.Token, set.Hosts = "/mcp-hub", token, []string{"127.0.0.1"}
 	if change != nil {
 		change(&set)
 	}
-	h, err := service.New(set, slog.New(slog.NewTextHandler(b.log, nil)))
+	h, err := service.New(set, b.desk, slog.New(slog.NewTextHandler(b.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

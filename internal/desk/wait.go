@@ -133,3 +133,8 @@ func (d *Desk) Decide(x approval.Decision) error {
 	}
 	return err
 }
+
+// WaitingProgress is the progress that a waiting call reports: it grows, and
+// stays below whatever the call itself will report once it runs, since MCP
+// wants progress to increase.
+func WaitingProgress(seconds int) float64 { return float64(seconds) / 1e6 }

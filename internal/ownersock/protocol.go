@@ -22,9 +22,9 @@ const (
 	OpPending  = "pending"  // []approval.Waiting
 	OpDecide   = "decide"   // null; ID, Approve, For, Reason
 	OpSessions = "sessions" // []session.Info
-	OpServers  = "servers"  // the hub's servers
-	OpWithheld = "withheld" // the hub's withheld definitions of a server; Name
-	OpAccept   = "accept"   // null; Name, Sum: exactly what was shown
+	OpServers  = "servers"  // []Upstream; the hub only
+	OpWithheld = "withheld" // Withheld; Name; the hub only
+	OpAccept   = "accept"   // null; Name, Sum: exactly what was shown; the hub only
 	OpAnchor   = "anchor"   // a signed checkpoint of the audit, as text
 	OpEvents   = "events"   // one line for each desk.Event, until either side closes
 )
@@ -69,6 +69,31 @@ type Output struct {
 	Stdout  string `json:"stdout"`
 	Stderr  string `json:"stderr"`
 	Running bool   `json:"running"`
+}
+
+// Upstream is one of the hub's servers.
+type Upstream struct {
+	Name        string   `json:"id"`
+	Type        string   `json:"type"`
+	State       string   `json:"state"`
+	Reason      string   `json:"reason,omitempty"`
+	Connections int      `json:"connections"`
+	Withheld    []string `json:"withheld"` // tools whose definition changed
+}
+
+// Withheld are the changed tool definitions of one server, with the sum that
+// stands for all of them, to the last character.
+type Withheld struct {
+	Server  string   `json:"server"`
+	Sum     string   `json:"sum"`
+	Changes []Change `json:"changes"`
+}
+
+// Change is one definition, as accepted and as it is now.
+type Change struct {
+	Tool string          `json:"tool"`
+	Old  json.RawMessage `json:"old"`
+	New  json.RawMessage `json:"new"`
 }
 
 // The bounds of a line in bytes: a request, and a reply, which may hold every

@@ -71,7 +71,7 @@ func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest
 	if token := req.Params.GetProgressToken(); token != nil {
 		call.Progress = func(seconds int) {
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-				ProgressToken: token, Progress: float64(seconds), Message: fmt.Sprintf("waiting for the owner's approval for %d s", seconds),
+				ProgressToken: token, Progress: desk.WaitingProgress(seconds), Message: fmt.Sprintf("waiting for the owner's approval for %d s", seconds),
 			})
 		}
 	}
