@@ -46,6 +46,9 @@ bench: ## Figures, reported and never asserted: beside the alternative, in one r
 	@go test -run '^$$' -bench . ./...
 	@cd e2e && go test -tags bench -count=1 -timeout 30m -v -run Bench -bench . ./...
 
+release: ## Binaries, images, SBOM and checksums in dist/VERSION (make release VERSION=v0.2.0)
+	@cd e2e && go run ./cmd/release $(if $(VERSION),-version $(VERSION))
+
 install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport and the systemd unit into PREFIX (/usr/local)
 	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"
 	@install -D -m 0755 bin/sallyport "$(DESTDIR)$(PREFIX)/bin/sallyport"

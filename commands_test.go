@@ -20,6 +20,7 @@ var proven = []struct{ command, by string }{
 	{"make up", "e2e/docker TestMakeUp"},
 	{"make env", "e2e/docker TestMakeUp"},
 	{"make install", "e2e/doctor TestInstall"},
+	{"make release", "e2e/release TestRelease"},
 	{"make e2e", "this is the tests"},
 	{"cd e2e", "this is the tests"},
 	{"bin/sallyport doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},

@@ -96,7 +96,7 @@ func tracked(t *testing.T, ending string) []string {
 			return err
 		}
 		if d.IsDir() {
-			skip := []string{"vendor", "node_modules", "bin", "workspace", "testdata"}
+			skip := []string{"vendor", "node_modules", "bin", "dist", "workspace", "testdata"}
 			if name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains(skip, d.Name())) {
 				return filepath.SkipDir
 			}

@@ -1,0 +1,87 @@
+// Package release_test makes a release, without images, and looks at what came of it.
+package release_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+func make(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"run", "./cmd/release", "-images=false"}, args...)...)
+	cmd.Dir = filepath.Join(rig.Root(t), "e2e")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Two builds in two places agree (the command itself compares them), the checksums
+// are those of the files, and each SBOM names what is linked.
+func TestRelease(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dist")
+	out, err := make(t, "-version", "v9.9.9", "-out", dir)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries := 0
+	for line := range strings.Lines(string(sums)) {
+		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s: %v, not the sum %s", name, err, want)
+		}
+		if bytes.Contains(data, []byte(rig.Root(t)+"/")) {
+			t.Errorf("%s holds a path of this machine", name)
+		}
+		if info, err := buildinfo.ReadFile(filepath.Join(dir, name)); err == nil {
+			binaries++
+			if static := setting(info, "CGO_ENABLED"); static != "0" {
+				t.Errorf("%s: CGO_ENABLED=%s", name, static)
+			}
+		}
+	}
+	if binaries < 10 {
+		t.Errorf("%d binaries, at least five programs for two architectures are expected", binaries)
+	}
+	var sbom struct {
+		Components []struct{ Name string }
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "sandboxd.cdx.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &sbom)
+	}
+	if err != nil || !strings.Contains(string(data), "github.com/modelcontextprotocol/go-sdk") || len(sbom.Components) < 3 {
+		t.Errorf("the SBOM of sandboxd: %v, %d components", err, len(sbom.Components))
+	}
+}
+
+func setting(info *buildinfo.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// The plugin catalog takes semver tags with a leading v only.
+func TestVersionThatTheCatalogRefuses(t *testing.T) {
+	for _, version := range []string{"0.2.0", "v1", "v1.2", "v01.2.3", "latest"} {
+		if out, err := make(t, "-version", version, "-out", filepath.Join(t.TempDir(), "x")); err == nil || !strings.Contains(out, "semver") {
+			t.Errorf("%s: %v\n%s", version, err, out)
+		}
+	}
+}
