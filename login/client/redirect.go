@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/login/settings"
@@ -35,8 +36,18 @@ func allowed(raw string, appLinks []string) bool {
 		return true
 	}
 	u, err := url.Parse(raw)
-	return err == nil && printable.MatchString(raw) && u.Host != "" && u.User == nil &&
-		(u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
+	if err != nil || !printable.MatchString(raw) || u.Hostname() == "" || u.User != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(or(u.Port(), "0"), 10, 16)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
 }
 
 // Matches reports whether uri is one of the client's: equal byte for byte, except
