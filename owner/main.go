@@ -6,7 +6,9 @@ package main
 import (
 	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/owner/accept"
+	"github.com/sallyport-dev/sallyport/owner/approve"
 	"github.com/sallyport-dev/sallyport/owner/attack"
+	"github.com/sallyport-dev/sallyport/owner/audit"
 	"github.com/sallyport-dev/sallyport/owner/doctor"
 	"github.com/sallyport-dev/sallyport/owner/plan"
 	"github.com/sallyport-dev/sallyport/owner/token"
@@ -23,6 +25,16 @@ var program = cli.Program{
 		{Name: "attack", Help: "try the escapes on your own running installation", Main: attack.Main},
 		{Name: "plan", Help: "print what a compromised part could do on this host", Main: plan.Main},
 		{Name: "token", Help: "make, hash and check tokens", Words: "new hash check", Main: token.Main},
+		{Name: "approve", Help: "list what waits for you, or approve it", Main: approve.Approve},
+		{Name: "deny", Help: "deny what waits", Main: approve.Deny},
+		{Name: "ps", Help: "list the calls and commands that run", Main: approve.PS},
+		{Name: "output", Help: "print what a command has written", Main: approve.Output},
+		{Name: "stop", Help: "end a call, command or session", Main: approve.Stop},
+		{Name: "pause", Help: "refuse new calls until resume", Main: approve.Pause},
+		{Name: "resume", Help: "end a pause", Main: approve.Resume},
+		{Name: "sessions", Help: "list the open MCP sessions", Main: approve.Sessions},
+		{Name: "servers", Help: "list the hub's servers", Main: approve.Servers},
+		{Name: "audit", Help: "check and read the records of calls", Words: "verify tail grep show anchor", Main: audit.Main},
 		{Name: "accept", Help: "accept changed tool definitions of a hub's server", Main: accept.Main},
 	},
 }

@@ -61,7 +61,10 @@ type Line struct {
 
 // Lines calls each with every line of the chain of file, the oldest first,
 // until it returns false. The lines are not checked.
-func Lines(file string, each func(Line) bool) error {
+func Lines(file string, each func(Line) bool) error { return linesFrom(file, 0, each) }
+
+// linesFrom is Lines without the segments that end before record seq.
+func linesFrom(file string, seq uint64, each func(Line) bool) error {
 	folder := filepath.Dir(file)
 	names, err := segments(os.DirFS(folder), filepath.Base(file))
 	if err != nil {
@@ -70,7 +73,12 @@ func Lines(file string, each func(Line) bool) error {
 	if len(names) == 0 {
 		return fmt.Errorf("%s: %w", file, fs.ErrNotExist)
 	}
-	for _, name := range names {
+	for i, name := range names {
+		if i+1 < len(names) {
+			if next, ok := segmentStart(filepath.Base(file), names[i+1]); ok && next <= seq {
+				continue
+			}
+		}
 		more, err := segmentLines(filepath.Join(folder, name), each)
 		if err != nil || !more {
 			return err
@@ -105,4 +113,39 @@ func segmentLines(path string, each func(Line) bool) (more bool, err error) {
 func (l Line) Record() (Record, bool) {
 	r, _, err := decode(l.Text)
 	return r, err == nil || errors.Is(err, errHash)
+}
+
+// After calls each with the records after number seq.
+func After(file string, seq uint64, each func(Line, Record)) error {
+	return linesFrom(file, seq+1, func(l Line) bool {
+		if r, ok := l.Record(); ok && l.Whole && r.Seq > seq {
+			each(l, r)
+			seq = r.Seq
+		}
+		return true
+	})
+}
+
+// Newest returns the newest signed checkpoint of file, once its signature was
+// checked.
+func Newest(file string) (note string, err error) {
+	pub, err := os.ReadFile(file + pubSuffix)
+	if err != nil {
+		return "", err
+	}
+	key, err := ParsePublicKey(string(pub))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file+pubSuffix, err)
+	}
+	text, err := os.ReadFile(file + pointsSuffix)
+	if err != nil {
+		return "", err
+	}
+	notes, _ := splitNotes(string(text))
+	if len(notes) == 0 {
+		return "", errors.New("there is no checkpoint yet")
+	}
+	note = notes[len(notes)-1]
+	_, err = key.Open(note)
+	return note, err
 }

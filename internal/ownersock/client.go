@@ -23,6 +23,9 @@ type Client struct {
 	in   *bufio.Reader
 }
 
+// ErrDown means that no server listens on a socket.
+var ErrDown = errors.New("no server listens there")
+
 // Dial connects to the socket and proves the key in keyFile. The error says
 // what to do.
 func Dial(ctx context.Context, path, keyFile string) (*Client, error) {
@@ -33,7 +36,7 @@ func Dial(ctx context.Context, path, keyFile string) (*Client, error) {
 	c, err := keysocket.Dial(ctx, path, key)
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%s: nothing listens there: is the server running, with MCP_OWNER_SOCKET? (%w)", path, err)
+		return nil, fmt.Errorf("%s: %w: is it running, with MCP_OWNER_SOCKET?", path, ErrDown)
 	case err != nil:
 		return nil, err
 	}

@@ -1,0 +1,120 @@
+package audit_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	chain "github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/owner/audit"
+)
+
+// records writes a chain of n calls below .sallyport/audit of a new directory,
+// which becomes the working directory.
+func records(t *testing.T, n int, anchors string) string {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	file := filepath.Join(".sallyport", "audit", "sandboxd", "audit.jsonl")
+	l, err := chain.Open(chain.Options{File: file, AnchorDir: anchors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		p, err := l.Begin(chain.Call{Principal: "token:poke", Tool: fmt.Sprint("tool", i), Session: "s\x1b[2J", Arguments: []byte(`{}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.End(chain.Outcome{Verdict: []string{"ok", "error"}[i%2]})
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func run(args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	code = audit.Main(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func want(t *testing.T, code, wantCode int, text string, parts ...string) {
+	t.Helper()
+	if code != wantCode {
+		t.Errorf("exit code %d, want %d: %s", code, wantCode, text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %q", part, text)
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	anchors := t.TempDir()
+	file := records(t, 10, anchors)
+	code, out, _ := run("verify")
+	want(t, code, 0, out, "ok", "records 1 to 21, whole", "signed up to 21", "not compared with anchors")
+	code, out, _ = run("verify", "-anchors", anchors)
+	want(t, code, 0, out, "anchored up to 21")
+	raw, _ := os.ReadFile(file)
+	os.WriteFile(file, []byte(strings.Replace(string(raw), "tool3", "toolX", 1)), 0o600)
+	code, out, _ = run("verify", file)
+	want(t, code, 1, out, "WRONG", file+":8", "changed")
+	code, _, errs := run("verify", "none")
+	want(t, code, 2, errs, "none")
+}
+
+func TestTailGrepShow(t *testing.T) {
+	records(t, 10, "")
+	code, out, _ := run("tail", "-n", "3")
+	want(t, code, 0, out, "tool9")
+	if n := strings.Count(out, "\n"); n != 3 {
+		t.Errorf("%d lines", n)
+	}
+	code, out, _ = run("grep", "-verdict", "error", "-tool", "tool3")
+	want(t, code, 0, out, "tool3", "error")
+	code, out, _ = run("grep", "tool4")
+	if want(t, code, 0, out, "tool4"); strings.Count(out, "\n") != 2 {
+		t.Errorf("%s", out)
+	}
+	code, _, _ = run("grep", "-since", "1ns", "tool4")
+	want(t, code, 1, "")
+	for _, seq := range []string{"4", "5"} { // its begin and its end
+		code, out, _ = run("show", seq)
+		want(t, code, 0, out, "tool1", "begin", "error", `\u{1b}[2J`)
+	}
+	code, _, _ = run("show", "999")
+	want(t, code, 1, "")
+	code, out, _ = run("tail", "-json", "-n", "1")
+	want(t, code, 0, out, `{"seq":21,`)
+}
+
+func TestAnchor(t *testing.T) {
+	file := records(t, 2, "")
+	code, note, _ := run("anchor")
+	want(t, code, 0, note, "sallyport-audit/", "\n5\n", "\u2014 ")
+	kept := filepath.Join(t.TempDir(), "kept")
+	os.WriteFile(kept, []byte(note), 0o600)
+	code, out, _ := run("verify", "-anchors", kept, file)
+	want(t, code, 0, out, "anchored up to 5")
+	os.WriteFile(kept, []byte(strings.Replace(note, "\n5\n", "\n6\n", 1)), 0o600)
+	code, out, _ = run("verify", "-anchors", kept, file)
+	want(t, code, 1, out, "WRONG", "signature")
+}
+
+func TestUsage(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{nil, {"nonsense"}, {"tail", "-x"}, {"show"}, {"verify"}, {"tail", "-n", "-1", "x"}} {
+		code, _, errs := run(args...)
+		want(t, code, 2, errs)
+		if errs == "" {
+			t.Errorf("%v: nothing is said", args)
+		}
+	}
+	code, out, _ := run("-h")
+	want(t, code, 0, out, "Usage")
+}
