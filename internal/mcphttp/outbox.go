@@ -171,11 +171,15 @@ func eventStream(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 }
 
+// event is one server-sent event. JSON holds no line break.
+func event(name string, data []byte) []byte {
+	buf := make([]byte, 0, len(data)+32)
+	return append(append(append(buf, "event: "+name+"\ndata: "...), data...), "\n\n"...)
+}
+
 // emit writes one event in one write, so that no comment comes between.
 func emit(w http.ResponseWriter, name string, data []byte) error {
-	buf := make([]byte, 0, len(data)+32)
-	buf = append(append(append(buf, "event: "+name+"\ndata: "...), data...), "\n\n"...)
-	if _, err := w.Write(buf); err != nil {
+	if _, err := w.Write(event(name, data)); err != nil {
 		return err
 	}
 	return http.NewResponseController(w).Flush()

@@ -12,8 +12,8 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
-// reply is the answer to one POST: JSON where one message is all there is and
-// the client takes it, else an event stream.
+// reply is the answer to one POST: an event stream, or JSON where the client
+// takes no other or the answer needs a status of its own.
 type reply struct {
 	w             http.ResponseWriter
 	r             *http.Request
@@ -115,9 +115,9 @@ func (a *reply) whole(raw []byte, ok bool) (failed bool) {
 	if failed = a.opening && isFault(raw); failed {
 		a.w.Header().Del(sessionHeader)
 	}
-	if status == http.StatusOK && !a.plain {
+	if status == http.StatusOK && a.events {
 		eventStream(a.w)
-		_ = emit(a.w, "message", raw)
+		_, _ = a.w.Write(event("message", raw)) // with the header and the end in one piece
 		return failed
 	}
 	writeJSON(a.w, status, raw)
