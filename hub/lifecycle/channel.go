@@ -28,10 +28,12 @@ const (
 type channel struct {
 	*mux.Link
 	server *Server
+	place  *place // among the processes of all servers
 	born   time.Time
 	asked  bool             // its end is the hub's wish; under server.mu
 	reply  *jsonrpc.Message // to initialize; nil in the stateless era; set once, under server.mu
 	stale  atomic.Bool      // the tools must be listed before the next call
+	asking atomic.Bool      // whether it is alive
 	list   sync.Mutex       // held while they are
 	tools  map[string]tool
 }
@@ -51,19 +53,26 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 		return nil, err
 	}
 	// A client that leaves meanwhile is no failure of the server.
+	place, err := s.cfg.Room.enter(ctx, s)
+	if err != nil {
+		s.started(nil)
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wakeBudget)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	conn, err := s.cfg.Dial(ctx)
 	if err != nil {
+		place.leave()
 		s.started(nil)
 		return nil, s.unavailable(err, s.failed)
 	}
-	ch := &channel{server: s, born: time.Now()}
+	ch := &channel{server: s, place: place, born: time.Now()}
 	ch.stale.Store(true)
 	s.mu.Lock() // so that the end, which may come at once, waits
-	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }})
+	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }, Expired: func() { go ch.probe() }})
 	s.mu.Unlock()
+	place.started(ch)
 	s.started(ch)
 	if hello != nil {
 		var reply *jsonrpc.Message
@@ -85,6 +94,33 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 	ch.Close() // and wait until its end is counted
 	return nil, s.unavailable(err, func(error) {})
 }
+
+// pingBudget is how long a server may take to answer a ping after a call of it
+// has expired.
+var pingBudget = 30 * time.Second
+
+// probe ends a server that is there but does not answer, so that the next call
+// starts another. Any answer will do: 2026-07-28 has no ping.
+func (ch *channel) probe() {
+	if ch.asking.Swap(true) {
+		return
+	}
+	defer ch.asking.Store(false)
+	ctx, cancel := context.WithTimeout(context.Background(), pingBudget)
+	defer cancel()
+	method, params := "ping", "{}"
+	if ch.reply == nil {
+		method, params = "server/discover", statelessMeta
+	}
+	if _, err := ch.Do(ctx, mustParse(jsonrpc.Request(`"sallyport"`, method, json.RawMessage(params))), modernHeader(ch.reply == nil, method)); err == nil || ctx.Err() == nil {
+		return
+	}
+	ch.server.cfg.Log.Warn("a call expired and no ping is answered: the server is ended")
+	ch.End(errHung)
+	ch.Close()
+}
+
+var errHung = errors.New("it answered no ping within 30 s after a call had expired")
 
 // started accounts for the end of a start; ch is nil where it failed.
 func (s *Server) started(ch *channel) {
@@ -122,6 +158,8 @@ func (s *Server) unavailable(err error, count func(error)) error {
 // ended runs once when the link is over.
 func (ch *channel) ended(_ *mux.Link, reason error) {
 	s := ch.server
+	short := s.cfg.Room.short() // while others still hold their places
+	ch.place.leave()
 	s.mu.Lock()
 	delete(s.channels, ch)
 	maps.DeleteFunc(s.common, func(_ bool, c *channel) bool { return c == ch })
@@ -132,8 +170,10 @@ func (ch *channel) ended(_ *mux.Link, reason error) {
 	s.mu.Unlock()
 	switch {
 	case asked:
-	case errors.Is(reason, upstream.ErrUnreachable):
+	case errors.Is(reason, upstream.ErrUnreachable), errors.Is(reason, upstream.ErrMemory):
 		s.failed(reason)
+	case short:
+		s.squeezed(reason)
 	default:
 		s.crashed(reason)
 	}

@@ -2,6 +2,13 @@ package lifecycle
 
 import "time"
 
+// Impatient shortens how long a hung server and a full room are waited for.
+func Impatient(d time.Duration) (undo func()) {
+	a, b := pingBudget, roomWait
+	pingBudget, roomWait = d, d
+	return func() { pingBudget, roomWait = a, b }
+}
+
 // Hasten shortens the waits for a test; the returned function undoes it.
 func Hasten(first, wake time.Duration) (undo func()) {
 	a, b := firstWait, wakeBudget

@@ -89,6 +89,9 @@ func modernHeader(modern bool, method string) http.Header {
 	return http.Header{"Mcp-Protocol-Version": {mcphttp.Stateless}, "Mcp-Method": {method}}
 }
 
+// statelessMeta are the params of a request of the hub's own in 2026-07-28.
+const statelessMeta = `{"_meta":{"` + jsonrpc.VersionKey + `":"` + mcphttp.Stateless + `","io.modelcontextprotocol/clientInfo":{"name":"sallyport-hub","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`
+
 // listing is the hub's own tools/list.
 func listing(modern bool, cursor string) *jsonrpc.Message {
 	params := map[string]any{}
@@ -112,15 +115,30 @@ func (s *Server) Once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel,
 
 // once sends an admitted request of the stateless era.
 func (s *Server) once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
-	m := req.Message
 	if s.awake(true) == nil && s.discovered(req) {
 		return nil, nil
 	}
-	ch, err := s.shared(ctx, nil)
-	if err != nil {
-		return nil, err
+	for range maxTries {
+		ch, err := s.shared(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		cancel, err := s.pass(ctx, ch, req)
+		if err == nil || ch.Err() == nil {
+			return cancel, err
+		}
+		// It ended just now, perhaps to make room: nothing was sent yet.
 	}
-	if err := s.vet(ctx, ch, req); err != nil {
+	return nil, s.restless()
+}
+
+// pass sends a request of the stateless era. Its error says that nothing was
+// sent.
+func (s *Server) pass(ctx context.Context, ch *channel, req mcphttp.Request) (mcphttp.Cancel, error) {
+	m := req.Message
+	if err := s.vet(ctx, ch, req); err != nil && ch.Err() != nil {
+		return nil, err
+	} else if err != nil {
 		code := jsonrpc.InvalidParams
 		if _, ok := err.(*HeaderError); ok {
 			code = jsonrpc.HeaderMismatch
@@ -134,7 +152,7 @@ func (s *Server) once(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel,
 		call.Rewrite, call.Timeout = s.discover, min(call.Timeout, discoverBudget)
 	}
 	if err := ch.Start(call); err != nil {
-		return nil, &StateError{s.cfg.Name, "down", err.Error(), firstWait}
+		return nil, err
 	}
 	return func() { ch.Cancel(call, "client gone") }, nil
 }

@@ -44,8 +44,9 @@ type Config struct {
 	Dial             upstream.Dial
 	// Shared: one connection serves all clients (docker).
 	Shared      bool
-	Most        int  // processes or connections at once; the longest idle one gives way
-	Hidden      bool // not in the aggregate
+	Most        int   // connections at once; the longest idle one gives way
+	Room        *Room // of the processes of all servers; nil: it starts none
+	Hidden      bool  // not in the aggregate
 	KeepAlive   bool
 	Idle        time.Duration // until it sleeps; 0: never
 	CallTimeout time.Duration
@@ -182,44 +183,21 @@ func (s *Server) gate(ctx context.Context) error {
 	return s.room()
 }
 
-// room makes place for one more channel, at the cost of the longest idle one.
-func (s *Server) room() error {
-	s.mu.Lock()
-	var oldest *channel
-	var idle time.Duration
-	staying := 0
-	for ch := range s.channels {
-		if ch.asked { // it makes room for somebody else
-			continue
-		}
-		staying++
-		if d := ch.Idle(); d > idle {
-			oldest, idle = ch, d
-		}
-	}
-	switch {
-	case staying+s.starting < s.cfg.Most:
-		oldest = nil
-	case oldest == nil:
-		s.mu.Unlock()
-		return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
-	default:
-		oldest.asked = true
-	}
-	s.starting++
-	s.mu.Unlock()
-	if oldest != nil {
-		oldest.Close()
-	}
-	return nil
-}
-
 // crashed counts a process that ended unasked, or that never answered.
 func (s *Server) crashed(reason error) {
 	s.mu.Lock()
 	s.crashes++
 	s.mu.Unlock()
 	s.failed(reason)
+}
+
+// squeezed notes an end that the hub's own bounds caused: it is no crash of the
+// server's, and waits no longer than a moment.
+func (s *Server) squeezed(reason error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reason, s.until = "the hub had no room for its threads (MCP_MAX_PROCESSES): "+reason.Error(), time.Now().Add(firstWait)
+	s.cfg.Log.Warn("ended for want of room", "reason", reason.Error())
 }
 
 // failed starts the next back-off.

@@ -165,7 +165,7 @@ func (c *Session) call(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel
 
 // forward wakes the server and sends it an admitted request. c.mu is held.
 func (c *Session) forward(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
-	for {
+	for range maxTries {
 		if err := c.wake(ctx); err != nil {
 			return nil, err
 		}
@@ -175,6 +175,7 @@ func (c *Session) forward(ctx context.Context, req mcphttp.Request) (mcphttp.Can
 		}
 		// It ended just now, perhaps to make room: nothing was sent yet.
 	}
+	return nil, c.server.restless()
 }
 
 // pass sends a request to an awake server. Its error says that nothing was

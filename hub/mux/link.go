@@ -45,6 +45,8 @@ type Options struct {
 	Ended func(l *Link, reason error)
 	// Changed is called when the server says that its tools changed.
 	Changed func()
+	// Expired is called after a call of a client ran into its deadline.
+	Expired func()
 }
 
 // Call is one request on its way.
@@ -79,6 +81,7 @@ type Link struct {
 	subs    map[string]map[Client]bool
 	active  time.Time
 	err     error
+	retired bool // it takes no further call
 }
 
 // New starts to read conn.
@@ -93,9 +96,9 @@ func New(conn upstream.Conn, opt Options) *Link {
 // delivery.
 func (l *Link) Start(c *Call) error {
 	l.mu.Lock()
-	if l.err != nil {
+	if err := l.over(); err != nil {
 		l.mu.Unlock()
-		return l.err
+		return err
 	}
 	if l.keepSubscription(c) {
 		l.mu.Unlock()
@@ -205,6 +208,9 @@ func (l *Link) expire(c *Call) {
 	c.Sink = nowhere{}
 	l.mu.Unlock()
 	l.Cancel(c, "deadline passed")
+	if l.opt.Expired != nil {
+		l.opt.Expired()
+	}
 	sink.Deliver(c.rewrite(jsonrpc.Fault(c.Message.ID(), jsonrpc.TimedOut, "the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout)), true)
 }
 
@@ -280,25 +286,49 @@ func (l *Link) Do(ctx context.Context, m *jsonrpc.Message, header http.Header) (
 	}
 }
 
-// Err is why the link is over, or nil.
+// Err is why the link is over, or takes no further call, or nil.
 func (l *Link) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.over()
+}
+
+// over is Err. Needs mu.
+func (l *Link) over() error {
+	if l.err == nil && l.retired {
+		return upstream.ErrClosed
+	}
 	return l.err
+}
+
+// Retire makes an idle link take no further call, so that closing it loses
+// none. It reports false where calls run, or somebody else was first.
+func (l *Link) Retire() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.calls) > 0 || l.err != nil || l.retired {
+		return false
+	}
+	l.retired = true
+	return true
 }
 
 // Noise is how many lines of the server were not JSON-RPC.
 func (l *Link) Noise() int64 { return l.noise.Load() }
 
-// Idle is how long nothing has happened; 0 while calls run.
+// Idle is how long nothing has happened; 0 while calls run, and once it is over.
 func (l *Link) Idle() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.calls) > 0 {
+	if len(l.calls) > 0 || l.over() != nil {
 		return 0
 	}
 	return time.Since(l.active)
 }
+
+// End fails all calls for a reason that is not the server's own. Close must
+// follow.
+func (l *Link) End(reason error) { l.end(reason) }
 
 // Close ends the connection and waits for the end.
 func (l *Link) Close() {

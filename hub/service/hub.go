@@ -119,6 +119,7 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 // New builds the hub with the rights it has, reads mcp.json and watches it.
 func New(set Settings, d *desk.Desk, log *slog.Logger) (*Hub, error) {
 	h := &Hub{set: set, log: log, desk: d, sessions: session.NewTable(set.MaxSessions)}
+	h.room = newRoom(set.MaxTasks)
 	d.ShowSessions(h.sessions)
 	var err error
 	if h.store, err = pins.Open(set.StateDir); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/jail"
 )
@@ -22,19 +23,30 @@ import (
 // also sees what no watch on the file sees: an edit by rename, a new mount.
 const pollEvery = time.Second
 
-// stdioTasks is the budget of processes and threads of all stdio servers
-// together, outside a container: some sixty of Node's.
-const stdioTasks = 1024
+// maxConnections is what one server may have at once. Many clients never end
+// their sessions, so the longest idle gives way to whoever comes.
+const maxConnections = 256
 
-// What one server may have at once. Many clients never end their sessions, so
-// processes, which cost most, are given to whoever comes.
-const (
-	maxProcesses   = 16
-	maxConnections = 256
-)
+// pidsReserve is what the jail keeps back of a container's limit.
+const pidsReserve = 48
+
+// newRoom is the room for the processes of all stdio servers.
+func newRoom(most int) *lifecycle.Room {
+	if limit, contained := procfs.PidsLimit(); contained && limit > 0 {
+		most = min(most, limit-pidsReserve)
+	}
+	return &lifecycle.Room{Count: func() (int, int) {
+		now, _, err := procfs.Tasks()
+		if err != nil {
+			return most, most // nothing is known, so nothing is given
+		}
+		return now, most
+	}}
+}
 
 // registry are the servers in force.
 type registry struct {
+	room    *lifecycle.Room
 	mu      sync.Mutex
 	servers map[string]*lifecycle.Server
 	hashes  map[string]string
@@ -137,10 +149,11 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 	if e.TimeoutMS > 0 {
 		c.CallTimeout = time.Duration(e.TimeoutMS) * time.Millisecond
 	}
+	c.Shared = e.Shared
 	remote := upstream.Remote{URL: e.URL, Header: e.Headers}
 	switch e.Type {
 	case mcpjson.Stdio:
-		c.Most = maxProcesses
+		c.Room = h.room
 		c.Dial, c.Release, err = h.child(e)
 	case mcpjson.Unix:
 		c.Dial = upstream.Unix(e.Socket)
@@ -174,7 +187,7 @@ func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
 		return nil, nil, err
 	}
 	// Not InContainer: that would grant /tmp, which all servers share.
-	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: stdioTasks})
+	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: h.set.MaxTasks})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}

@@ -18,6 +18,7 @@ type Settings struct {
 	CallTimeout time.Duration
 	Jail        jail.Mode // of stdio entries
 	MaxSessions int
+	MaxTasks    int // processes and threads of all stdio servers and the hub together
 	config.Owner
 }
 
@@ -39,6 +40,8 @@ func (s *Settings) Table() config.Table {
 				Help: "the longest that one call may take, whatever progress it reports"},
 			{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
+			{Env: "MCP_MAX_PROCESSES", Default: "1024", Set: config.Number(&s.MaxTasks, 64, 1_000_000),
+				Help: "processes and threads of the hub and all stdio servers together (in a container at most its pids limit less 48); where they are used up, the server that is idle longest gives way"},
 			{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "how stdio servers are held: full, or group: the downgrade for kernels before 6.12"},
 		}, append(s.HTTP.Settings("127.0.0.1:18081", "/mcp-hub"), s.Owner.Settings()...)...),

@@ -65,7 +65,7 @@ func start(t *testing.T, entries map[string]string, change func(*service.Setting
 		t.Fatal(err)
 	}
 	b.desk = desk.New(records, nil)
-	set := service.Settings{ServersFile: b.config, StateDir: b.state, MaxSessions: 256, IdleMinutes: 60, CallTimeout: patience, Jail: jail.Full}
+	set := service.Settings{ServersFile: b.config, StateDir: b.state, MaxSessions: 256, MaxTasks: 1024, IdleMinutes: 60, CallTimeout: patience, Jail: jail.Full}
 	set.BasePath, set.Token, set.Hosts = "/mcp-hub", token, []string{"127.0.0.1"}
 	if change != nil {
 		change(&set)

@@ -54,7 +54,7 @@ func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeRead
 	go func() {
 		defer close(gone)
 		defer stderr.Close()
-		in.CloseWithError(errors.New(ended(p.Wait())))
+		in.CloseWithError(ended(p.Wait()))
 	}()
 	return newLines(out, feed, func() error {
 		feed.Close()
@@ -70,14 +70,14 @@ func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeRead
 }
 
 // ended says in words how a child ended.
-func ended(r jail.Result) string {
+func ended(r jail.Result) error {
 	switch {
 	case r.OOMKilled != nil && *r.OOMKilled:
-		return "the server was killed: out of memory"
+		return ErrMemory
 	case r.Signal != "":
-		return "the server was ended by " + r.Signal
+		return errors.New("the server was ended by " + r.Signal)
 	}
-	return fmt.Sprintf("the server exited with code %d", r.ExitCode)
+	return fmt.Errorf("the server exited with code %d", r.ExitCode)
 }
 
 // logLines is a writer that hands whole lines to log, each cut to 4 KiB.

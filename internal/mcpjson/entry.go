@@ -23,6 +23,9 @@ func known(r *strictjson.Reader, e *Entry) map[string]func(string, any) {
 		"alwaysLoad":  skip, // Claude Code's own: how its client loads tool lists
 	}
 	add := func(name string, read func(string, any)) { fields[name] = read }
+	if e.Type != Docker {
+		add("shared", func(f string, v any) { e.Shared = r.Flag(f, v) })
+	}
 	switch e.Type {
 	case Docker:
 		dockerFields(r, e, add)
@@ -56,6 +59,8 @@ func advice(kind, key string) string {
 		if kind == Docker {
 			return `is not a field of docker entries: write the whole argument list in "command"`
 		}
+	case "shared":
+		return "cannot be set: all clients share a container anyway"
 	case "cwd":
 		return "cannot be set: a stdio server has a private working directory"
 	case "headersHelper":

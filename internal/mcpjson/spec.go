@@ -29,6 +29,8 @@ type Entry struct {
 	// Hub is false where the entry is not to appear in the aggregate.
 	Hub       bool
 	KeepAlive bool
+	// Shared: one process or connection serves all clients; always so for docker.
+	Shared bool
 	// IdleMinutes until the server is put to sleep; 0: the hub's setting.
 	IdleMinutes float64
 	// TimeoutMS bounds one call, in milliseconds; 0: the hub's setting.

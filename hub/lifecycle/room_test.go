@@ -1,0 +1,249 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/hub/lifecycle"
+	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
+	"github.com/sallyport-dev/sallyport/internal/mcphttp"
+)
+
+// counted is a picky server whose life is counted, with calls that wait.
+type counted struct {
+	*picky
+	alive *atomic.Int64
+	once  sync.Once
+}
+
+func (c *counted) Send(m upstream.Outgoing) error {
+	if msg, err := jsonrpc.Parse(m.Raw); err == nil && msg.Text(msg.Param("name")) == "wait" {
+		return nil
+	}
+	return c.picky.Send(m)
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() { c.alive.Add(-1) })
+	return c.picky.Close()
+}
+
+// crowd is servers that share a room for so many processes of 24 tasks.
+type crowd struct {
+	t     *testing.T
+	alive atomic.Int64
+	peak  atomic.Int64
+	room  *lifecycle.Room
+	store *pins.Store
+}
+
+func newCrowd(t *testing.T, processes int) *crowd {
+	t.Helper()
+	c := &crowd{t: t}
+	var err error
+	if c.store, err = pins.Open(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	// Each process is taken to need 24 while it is young, so a room of 24 for
+	// each that may be there counts the young ones alone.
+	c.room = &lifecycle.Room{Count: func() (int, int) { return 0, processes * 24 }}
+	return c
+}
+
+func (c *crowd) server(name string, dial upstream.Dial) *lifecycle.Server {
+	if dial == nil {
+		dial = func(context.Context) (upstream.Conn, error) {
+			n := c.alive.Add(1)
+			for p := c.peak.Load(); n > p && !c.peak.CompareAndSwap(p, n); p = c.peak.Load() {
+			}
+			return &counted{picky: &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, alive: &c.alive}, nil
+		}
+	}
+	s := lifecycle.New(lifecycle.Config{Name: name, Most: 256, Hash: "h", Dial: dial, Store: c.store, Room: c.room, CallTimeout: time.Minute,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	c.t.Cleanup(s.Close)
+	return s
+}
+
+// say sends one request in a session and returns the answer, or why it was not
+// sent.
+func say(t *testing.T, s *lifecycle.Session, id int, method, params string) (string, error) {
+	t.Helper()
+	m, err := jsonrpc.Parse(jsonrpc.Request(fmt.Sprint(id), method, []byte(params)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(answers, 1)
+	if _, err := s.Handle(t.Context(), mcphttp.Request{Message: m, Sink: got, Identity: identity.Identity{Tools: []string{"*"}}}); err != nil {
+		return "", err
+	}
+	if strings.Contains(params, `"wait"`) {
+		return "", nil
+	}
+	return <-got, nil
+}
+
+const hello = `{"protocolVersion":"2099-01-01","capabilities":{}}`
+
+func quiet(*jsonrpc.Message, mcphttp.Sink) {}
+
+// Room is counted over all servers: fourteen clients on three servers get their
+// answers with room for four processes, all at once, and no call is lost.
+func TestRoomIsSharedByAllServers(t *testing.T) {
+	c := newCrowd(t, 4)
+	var all sync.WaitGroup
+	for _, name := range []string{"a", "b", "c"} {
+		s := c.server(name, nil)
+		for n := range 14 {
+			all.Go(func() {
+				session := s.Session(quiet)
+				defer session.Close()
+				for id, method := range []string{"initialize", "tools/list", "ping", "vendor/x", "vendor/y"} {
+					got, err := say(t, session, id, method, hello)
+					if err != nil || !strings.Contains(got, fmt.Sprintf(`"id":%d`, id)) || strings.Contains(got, `"error"`) {
+						t.Errorf("%s, client %d, %s: %s %v", name, n, method, got, err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if peak := c.peak.Load(); peak > 4 {
+		t.Errorf("%d processes at once", peak)
+	}
+}
+
+// Where all are at work another one is refused in words, and served as soon as
+// one is idle.
+func TestBusyIsSaid(t *testing.T) {
+	defer lifecycle.Impatient(100 * time.Millisecond)()
+	c := newCrowd(t, 2)
+	a, b := c.server("a", nil), c.server("b", nil)
+	var working []*lifecycle.Session
+	for range 2 {
+		s := a.Session(quiet)
+		working = append(working, s)
+		if _, err := say(t, s, 1, "initialize", hello); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := say(t, s, 2, "tools/call", `{"name":"wait"}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var state *lifecycle.StateError
+	if _, err := say(t, b.Session(quiet), 1, "initialize", hello); !errors.As(err, &state) || state.State != "busy" || state.RetryIn() == 0 || !strings.Contains(err.Error(), "MCP_MAX_PROCESSES") {
+		t.Errorf("got %v", err)
+	}
+	working[0].Close()
+	if got, err := say(t, b.Session(quiet), 1, "initialize", hello); err != nil || !strings.Contains(got, "result") {
+		t.Errorf("after one ended: %s %v", got, err)
+	}
+}
+
+// An end for want of room is no crash: the server is not parked. With room the
+// same five ends park it.
+func TestEndForWantOfRoomIsNoCrash(t *testing.T) {
+	defer lifecycle.Hasten(time.Millisecond, time.Minute)()
+	for _, cause := range []struct {
+		name   string
+		now    int
+		reason error
+		state  string
+	}{
+		{"room", 0, errors.New("it exited at once"), "parked"},
+		{"no room", 970, errors.New("the server was ended by SIGABRT"), "asleep"},
+		{"no memory", 0, upstream.ErrMemory, "asleep"},
+	} {
+		c := newCrowd(t, 0)
+		c.room.Count = func() (int, int) { return cause.now, 1000 }
+		s := c.server("s", func(context.Context) (upstream.Conn, error) { return ending{cause.reason}, nil })
+		for range 6 {
+			_ = greet(t, s)
+			time.Sleep(2 * time.Millisecond)
+		}
+		if cause.name == "no memory" { // it backs off, as what fails does
+			if got := s.Status().State; got == "parked" {
+				t.Errorf("%s: %s", cause.name, got)
+			}
+			continue
+		}
+		time.Sleep(5 * time.Millisecond)
+		if got := s.Status(); got.State != cause.state || cause.now > 0 && !strings.Contains(got.Reason, "no room") {
+			t.Errorf("%s: %+v", cause.name, got)
+		}
+	}
+}
+
+type ending struct{ why error }
+
+func (ending) Send(upstream.Outgoing) error { return nil }
+func (e ending) Receive() ([]byte, error)   { return nil, e.why }
+func (ending) Close() error                 { return nil }
+
+// deaf is a server that greets, and then answers no call; with a pulse it still
+// answers pings.
+type deaf struct {
+	*picky
+	pulse bool
+}
+
+func (d deaf) Send(m upstream.Outgoing) error {
+	msg, err := jsonrpc.Parse(m.Raw)
+	if err != nil || msg.Method == "tools/call" || msg.Method == "ping" && !d.pulse {
+		return err
+	}
+	return d.picky.Send(m)
+}
+
+// A server that answers no ping after an expired call is replaced; one that only
+// took too long is left alone.
+func TestHungServerIsReplaced(t *testing.T) {
+	defer lifecycle.Impatient(50 * time.Millisecond)()
+	for _, pulse := range []bool{false, true} {
+		starts := atomic.Int64{}
+		gone := make(chan struct{}, 10)
+		c := newCrowd(t, 100)
+		dial := func(context.Context) (upstream.Conn, error) {
+			starts.Add(1)
+			p := &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}
+			go func() { <-p.gone; gone <- struct{}{} }()
+			return deaf{p, pulse}, nil
+		}
+		s := lifecycle.New(lifecycle.Config{Name: "s", Most: 4, Hash: "h", Dial: dial, Store: c.store, CallTimeout: 20 * time.Millisecond,
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		t.Cleanup(s.Close)
+		session := s.Session(quiet)
+		if _, err := say(t, session, 1, "initialize", hello); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := say(t, session, 2, "tools/call", `{"name":"x"}`); err != nil || !strings.Contains(got, "-32001") {
+			t.Errorf("the call: %s %v", got, err)
+		}
+		if !pulse {
+			<-gone
+		} else {
+			select {
+			case <-gone:
+				t.Error("a server that answers was ended")
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		if got, err := say(t, session, 3, "vendor/x", `{}`); err != nil || !strings.Contains(got, "result") {
+			t.Errorf("the next call: %s %v", got, err)
+		}
+		if want := map[bool]int64{true: 1, false: 2}[pulse]; starts.Load() != want {
+			t.Errorf("pulse %v: %d starts", pulse, starts.Load())
+		}
+	}
+}
