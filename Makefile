@@ -14,7 +14,8 @@ help: ## Say what there is
 run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
 	@exec bin/sallyport-run -workspace "$(WORKSPACE)"
 
-up: env ## Start the whole stack with Docker Compose: Traefik, the plugin, sandboxd
+up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth, LOGIN=off: without)
+	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login
 	@$(COMPOSE) up --detach --build --wait || { $(COMPOSE) logs --tail 20; exit 1; }
 	@sh deploy/env.sh -show
 
@@ -22,7 +23,7 @@ down: ## Stop the stack
 	@$(COMPOSE) down
 
 env: ## Write .env and the tokens for the stack, once; never over what is there
-	@WORKSPACE="$(WORKSPACE)" sh deploy/env.sh
+	@WORKSPACE="$(WORKSPACE)" LOGIN="$(LOGIN)" sh deploy/env.sh
 
 test-quick: ## Lint and unit tests, under 3 minutes
 	@cd e2e && go run ./cmd/gates -quick

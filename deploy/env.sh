@@ -2,7 +2,8 @@
 # Writes .env and the tokens that docker-compose.yml needs, once; what is there stays
 # as it is. `make env` runs it; with -show it only says how to connect.
 #
-#   WORKSPACE=DIR   the directory to serve, if .env does not say so yet
+#   WORKSPACE=DIR        the directory to serve, if .env does not say so yet
+#   LOGIN=https://HOST   turn the login server on (docs/login.md); LOGIN=off: off again
 set -eu
 cd "$(dirname "$0")/.."
 umask 077
@@ -21,6 +22,11 @@ show() {
 	say "Serving $(setting SALLYPORT_WORKSPACE '?') at https://$address/mcp-sandbox/sse (or /mcp-sandbox/mcp)."
 	say "Traefik's certificate is its own: a client on this machine must be told to accept it."
 	say "The client's token:  cat $PWD/.sallyport/edge/client-token"
+	login=$(setting SALLYPORT_LOGIN '')
+	if [ -n "$login" ]; then
+		say "For Claude.ai, ChatGPT and others with OAuth:  $login/mcp-oauth/sandbox/mcp"
+		say "Its owner signs in at $login/mcp-login (first: docker compose logs login shows a one-time code)."
+	fi
 	say "Try it:  { printf 'Authorization: Bearer '; cat .sallyport/edge/client-token; } | curl -kN -H @- https://$address/mcp-sandbox/sse"
 }
 
@@ -167,6 +173,44 @@ readable() {
 	chmod go+r .traefik.yml go.mod traefik-dynamic.yml
 }
 
+# put NAME VALUE writes a setting over what .env says; an empty value removes it.
+put() {
+	{
+		grep -v "^$1=" .env || [ $? = 1 ]
+		[ -z "$2" ] || say "$1=$2"
+	} >.env.new
+	chmod 0600 .env.new
+	mv .env.new .env
+}
+
+# profile NAME on|off changes COMPOSE_PROFILES.
+profile() {
+	rest=$(setting COMPOSE_PROFILES '' | tr ',' '\n' | grep -vx "$1" | paste -sd, -) || true
+	[ "$2" = off ] || rest=${rest:+$rest,}$1
+	put COMPOSE_PROFILES "$rest"
+}
+
+# login turns the login server on or off, where LOGIN says so. login.json is the owner's:
+# it is written once.
+login() {
+	case ${LOGIN:-} in
+	'') return ;;
+	off)
+		put SALLYPORT_LOGIN ''
+		profile login off
+		return
+		;;
+	esac
+	printf '%s\n' "$LOGIN" | grep -Eqx 'https://[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?' ||
+		die "LOGIN=$LOGIN: write https://HOST, the public name in lower case without a path, or LOGIN=off"
+	mkdir -p config
+	[ -e config/login.json ] || sed "s|@LOGIN@|$LOGIN|g" deploy/login.json >config/login.json
+	grep -Fq "\"issuer\": \"$LOGIN/mcp-login\"" config/login.json ||
+		die "config/login.json has another issuer than $LOGIN/mcp-login: write the new host into it, or remove it for a new one"
+	[ "$(setting SALLYPORT_LOGIN '')" = "$LOGIN" ] || put SALLYPORT_LOGIN "$LOGIN"
+	profile login on
+}
+
 if [ "${1:-}" = -show ]; then
 	show
 	exit
@@ -187,13 +231,15 @@ else
 fi
 keys
 forbidden
-folders=".sallyport .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
+login
+folders=".sallyport .sallyport/login .sallyport/login-revoked .sallyport/audit .sallyport/audit/login .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
 tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token"
 files=".env $tokens config/mcp.json"
 mkdir -p $folders
 for file in $tokens; do
 	token "$file"
 done
+[ ! -e config/login.json ] || files="$files config/login.json"
 [ -e config/mcp.json ] || say '{"mcpServers": {}}' >config/mcp.json
 own
 readable

@@ -140,7 +140,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 	}
 	plugin := "/plugins-local/src/github.com/sallyport-dev/sallyport/"
 	if got, want := targets(traefik), []string{"/etc/traefik/traefik-dynamic.yml ro", plugin + ".traefik.yml ro", plugin + "go.mod ro", plugin + "plugin ro",
-		"/run/secrets/edge ro", "/run/secrets/hub-token ro", "/run/secrets/sandbox-token ro"}; !slices.Equal(got, want) {
+		"/run/login-revoked ro", "/run/secrets/edge ro", "/run/secrets/hub-token ro", "/run/secrets/sandbox-token ro"}; !slices.Equal(got, want) {
 		t.Errorf("Traefik's mounts: %q, want %q", got, want)
 	}
 	network := d.Run("network", "inspect", "-f", "{{json .Options}}", d.Name+"_sandbox")

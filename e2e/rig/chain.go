@@ -52,6 +52,7 @@ type Files struct {
 	EdgeDir                string // the folder of client-token
 	SandboxToken, HubToken string // backend token files
 	SandboxAddr, HubAddr   string // host:port
+	LoginAddr, RevokedDir  string // of login, where it is on
 }
 
 // Dynamic returns the committed traefik-dynamic.yml with these places.
@@ -75,6 +76,7 @@ func (f Files) Dynamic(t testing.TB) string {
 func (f Files) Replace(yaml string) string {
 	return strings.NewReplacer(
 		"127.0.0.1:18080", cmp.Or(f.SandboxAddr, "127.0.0.1:9"), "127.0.0.1:18081", cmp.Or(f.HubAddr, "127.0.0.1:9"),
+		"127.0.0.1:18083", cmp.Or(f.LoginAddr, "127.0.0.1:9"), "/run/login-revoked", cmp.Or(f.RevokedDir, "/nonexistent"),
 		"/run/secrets/edge", f.EdgeDir,
 		"/run/secrets/sandbox-token", f.SandboxToken, "/run/secrets/hub-token", f.HubToken,
 	).Replace(yaml)

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -22,6 +23,8 @@ type TraefikOptions struct {
 	NoPlugin  bool     // leave the plugin out of the static configuration
 	Plugin    string   // folder to load the plugin from; default: this checkout
 	Args      []string // further static configuration, as flags
+	Env       []string // further environment, for templates
+	Secure    string   // host:port of websecure; default: a free one
 }
 
 // Traefik is a running Traefik. Its entry points are web (clear), websecure
@@ -48,6 +51,7 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 	Need(t, err, "Traefik (PATH, TRAEFIK_BIN or the Go module proxy)")
 	dir := t.TempDir()
 	web, secure, api := FreeAddr(t), FreeAddr(t), FreeAddr(t)
+	secure = cmp.Or(o.Secure, secure)
 	tr := &Traefik{
 		Web: "http://" + web, WebSecure: "https://" + secure, API: "http://" + api,
 		dynamic: filepath.Join(dir, "dynamic"), others: map[string]string{},
@@ -76,7 +80,7 @@ func StartTraefik(t testing.TB, o TraefikOptions) *Traefik {
 		tr.replace(t, "second.toml", o.TOML)
 	}
 	cmd := exec.Command(bin, append(args, o.Args...)...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), o.Env...)
 	tr.Process = Start(t, cmd)
 	tr.waitLoaded(t)
 	return tr

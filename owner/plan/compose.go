@@ -15,7 +15,7 @@ import (
 const jailPart = "jail"
 
 // parts are the names under which the services of docker-compose.yml appear.
-var parts = map[string]string{"traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy"}
+var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy"}
 
 // A service of the rendered compose file: what is read of it below.
 type service struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -21,6 +22,33 @@ type holder struct {
 	Name, Issuer string
 	Value        any
 	Tools        []string
+}
+
+// evaluated runs the Go templates of a dynamic configuration as Traefik does, with the
+// environment that the rendered compose file gives to Traefik. Of Traefik's functions
+// only env is known.
+func evaluated(file, compose []byte) ([]byte, error) {
+	var stack struct {
+		Services struct {
+			Traefik struct{ Environment map[string]*string }
+		}
+	}
+	if err := json.Unmarshal(compose, &stack); err != nil {
+		return nil, err
+	}
+	env := func(name string) string {
+		if v := stack.Services.Traefik.Environment[name]; v != nil {
+			return *v
+		}
+		return ""
+	}
+	t, err := template.New("dynamic").Funcs(template.FuncMap{"env": env}).Parse(string(file))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, nil)
+	return out.Bytes(), err
 }
 
 // edgePlan lists what each token of Traefik's dynamic configuration may call.

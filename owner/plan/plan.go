@@ -137,6 +137,9 @@ func (o options) read(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Traefik's dynamic configuration: %w; name it with -edge", err)
 	}
+	if edge, err = evaluated(edge, raw); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.edge, err)
+	}
 	tokens, err := edgePlan(edge)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.edge, err)

@@ -274,3 +274,16 @@ func TestServersOfTheStack(t *testing.T) {
 		t.Errorf("exit code %d, and no server in\n%s%s", code, out.String(), errs.String())
 	}
 }
+
+// Routes of login stand between templates: they count only while login is on, as Traefik
+// reads them.
+func TestLoginRoutes(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "https://host.example": true} {
+		in := good(t)
+		in.compose = strings.Replace(in.compose, `"traefik": {`, `"traefik": {"environment": {"SALLYPORT_LOGIN": "`+value+`"},`, 1)
+		_, out := newBench(t).run(in)
+		if got := strings.Contains(out, "login at https://host.example/mcp-login could"); got != want {
+			t.Errorf("SALLYPORT_LOGIN=%q: %v\n%s", value, got, out)
+		}
+	}
+}
