@@ -35,9 +35,13 @@ func (b *budget) limit(j *Jail) (uint64, error) {
 	defer b.mu.Unlock()
 	limit, contained := procfs.PidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
-		_, n, err := procfs.Tasks()
-		if contained {
+		n, err := 0, error(nil) // a user namespace of our own has a count of its own
+		switch {
+		case outside == nil:
+		case contained:
 			n, err = j.outsideByTrial()
+		default:
+			_, n, err = procfs.Tasks()
 		}
 		if err != nil {
 			return 0, fmt.Errorf("counting the account's processes: %w", err)
@@ -62,7 +66,7 @@ func (j *Jail) outsideByTrial() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	out, err := j.throwaway(onlyStage(stageTrial))
+	out, err := j.throwaway(nil, onlyStage(stageTrial))
 	if err != nil {
 		return 0, err
 	}

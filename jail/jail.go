@@ -58,6 +58,7 @@ const (
 	Group     = policy.Group
 	None      = policy.None
 	Container = policy.Container
+	Allowlist = policy.Allowlist
 )
 
 // Command is one program to run. The zero Timeout means none.
@@ -68,6 +69,10 @@ type Command struct {
 	Stdin  *os.File // nil is /dev/null
 	Stdout io.Writer
 	Stderr io.Writer // each called from one goroutine; must not block; the caller bounds what it keeps
+	// Listen is called, where the network is Allowlist, in the command's network
+	// namespace before the command runs. What it returns is closed at the end.
+	// It must open its sockets itself, not in other goroutines.
+	Listen func() (io.Closer, error)
 	// Timeout stops the command; it counts from Start.
 	Timeout time.Duration
 }
@@ -93,6 +98,7 @@ type Jail struct {
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
 	filter  *os.File
+	mounts  *os.File // the mount namespace of commands, if they have one
 	mu      sync.Mutex
 	closed  bool
 	running map[*Process]bool
@@ -143,10 +149,7 @@ func (j *Jail) openFull(needABI int) (err error) {
 	if j.abi, err = landlockABI(); err != nil || j.abi < needABI {
 		return fmt.Errorf("Landlock version %d is needed (Linux 6.12), this kernel has %d (%v)", needABI, j.abi, err)
 	}
-	if j.outer, err = outerDomain(j.rules); err != nil {
-		return err
-	}
-	if j.inner, err = innerDomain(j.rules); err != nil {
+	if err := j.openDomains(); err != nil {
 		return err
 	}
 	if j.filter, err = filterFile(assemble(j.rules, runtime.GOARCH)); err != nil {
@@ -156,6 +159,32 @@ func (j *Jail) openFull(needABI int) (err error) {
 		return fmt.Errorf("the canary: %w", err)
 	}
 	return j.selfTest()
+}
+
+// openDomains makes the two domains, the command's where its paths lead.
+func (j *Jail) openDomains() (err error) {
+	if j.outer, err = outerDomain(j.rules); err != nil {
+		return err
+	}
+	inner := func() (err error) {
+		j.inner, err = innerDomain(j.rules)
+		return err
+	}
+	private := policy.Has[policy.PrivateMounts](j.rules)
+	if private {
+		err = CanPrivateMounts()
+	}
+	if policy.Has[policy.OwnNetwork](j.rules) {
+		err = errors.Join(err, CanOwnNetwork())
+	}
+	if err != nil {
+		return fmt.Errorf("commands cannot have namespaces of their own: %w", err)
+	}
+	if !private {
+		return inner()
+	}
+	j.mounts, err = mountNamespace(j.cfg.Writable, inner)
+	return err
 }
 
 // grace is how long a command that is stopped has to end by itself.
@@ -187,7 +216,7 @@ func (j *Jail) Close() error {
 	for _, p := range left {
 		p.Wait()
 	}
-	for _, f := range []*os.File{j.outer, j.inner, j.filter} {
+	for _, f := range []*os.File{j.outer, j.inner, j.filter, j.mounts} {
 		f.Close() // no harm where it was never opened
 	}
 	return nil

@@ -28,7 +28,7 @@ type prepare func() (launch, error)
 // until it has become the command.
 func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 	if p.jail.cfg.Mode == policy.Full {
-		if err := p.jail.enterOuter(); err != nil {
+		if err := p.enter(&c); err != nil {
 			return err
 		}
 	}
@@ -59,6 +59,38 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 	}
 	ours.close()
 	return ready(ctx, status)
+}
+
+// enter takes the calling thread into the command's namespaces and into its
+// outer domain, and leaves it no capability.
+func (p *Process) enter(c *Command) (err error) {
+	if policy.Has[policy.OwnNetwork](p.jail.rules) {
+		if err := ownNetwork(); err != nil {
+			return err
+		}
+		if c.Listen != nil {
+			if p.listener, err = c.Listen(); err != nil {
+				return err
+			}
+		}
+	}
+	if p.jail.mounts != nil {
+		if err := enterMounts(p.jail.mounts); err != nil {
+			return err
+		}
+		if c.Dir != nil {
+			if c.Dir, err = reopen(c.Dir); err != nil {
+				return err
+			}
+			p.dir = c.Dir
+		}
+	}
+	if outside == nil {
+		if err := noCapabilities(); err != nil {
+			return err
+		}
+	}
+	return p.jail.enterOuter()
 }
 
 // descriptors are files of this process that only a child needs.

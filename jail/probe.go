@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport-dev/sallyport/jail/policy"
 	"github.com/sallyport-dev/sallyport/jail/selftest"
 	"github.com/sallyport-dev/sallyport/jail/stub"
 )
@@ -18,6 +20,19 @@ import (
 // does and stops between its steps. Its domain differs from the commands' in
 // the directories of the test alone.
 func (j *Jail) selfTest() error {
+	if j.mounts == nil {
+		return j.selfTestHere()
+	}
+	return onThread(func() error {
+		if err := enterMounts(j.mounts); err != nil {
+			return err
+		}
+		return j.selfTestHere()
+	})
+}
+
+// selfTestHere makes the test's directories where commands would see them.
+func (j *Jail) selfTestHere() error {
 	dir, err := os.MkdirTemp("", "sallyport-test-")
 	if err != nil {
 		return err
@@ -27,17 +42,20 @@ func (j *Jail) selfTest() error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("unix", at.Abstract)
-	if err != nil {
-		return err
+	listen := func() (io.Closer, error) { return net.Listen("unix", at.Abstract) }
+	if !policy.Has[policy.OwnNetwork](j.rules) { // where else it has to be in the command's
+		listener, err := listen()
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
 	}
-	defer listener.Close()
 	inner, err := innerDomain(at.Rules(j.rules))
 	defer inner.Close()
 	if err != nil {
 		return err
 	}
-	said, err := j.throwaway(func() (launch, error) {
+	said, err := j.throwaway(listen, func() (launch, error) {
 		l, err := j.launch(Command{})
 		if err != nil {
 			return launch{}, err
@@ -74,9 +92,9 @@ func budgetOf(steps []stub.Step) uint64 {
 }
 
 // throwaway starts a child of our own making and returns what it printed.
-func (j *Jail) throwaway(prepare prepare) (string, error) {
+func (j *Jail) throwaway(listen func() (io.Closer, error), prepare prepare) (string, error) {
 	var out, trouble bytes.Buffer
-	c := Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Timeout: startBound}
+	c := Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Listen: listen, Timeout: startBound}
 	p, err := j.begin(context.Background(), c, prepare)
 	if err != nil {
 		return "", err

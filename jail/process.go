@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -17,16 +19,18 @@ import (
 
 // Process is a started command.
 type Process struct {
-	jail    *Jail
-	pid     int
-	exited  <-chan syscall.WaitStatus
-	out     output
-	stop    context.CancelFunc
-	stopped context.Context
-	kill    context.CancelFunc
-	killed  context.Context // stopped ends with it
-	done    chan struct{}
-	result  Result
+	jail     *Jail
+	pid      int
+	exited   <-chan syscall.WaitStatus
+	out      output
+	dir      *os.File  // the working directory in the command's mounts
+	listener io.Closer // of Command.Listen
+	stop     context.CancelFunc
+	stopped  context.Context
+	kill     context.CancelFunc
+	killed   context.Context // stopped ends with it
+	done     chan struct{}
+	result   Result
 }
 
 // Start starts c. It returns when the command's program runs, or with the
@@ -79,6 +83,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 	defer close(p.done)
 	defer p.jail.remove(p)
 	defer p.kill()
+	defer p.close()
 	begin := time.Now()
 	oom := procfs.OOMKills()
 	if err := p.start(ctx, c, prepare); err != nil {
@@ -104,6 +109,14 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 	p.result.ExitCode = status.ExitStatus()
 	if status.Signaled() {
 		p.result.Signal = unix.SignalName(status.Signal())
+	}
+}
+
+// close closes what the start opened for the command.
+func (p *Process) close() {
+	p.dir.Close() // of nil: nothing
+	if p.listener != nil {
+		p.listener.Close()
 	}
 }
 

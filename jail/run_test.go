@@ -15,6 +15,11 @@ import (
 
 func TestMain(m *testing.M) {
 	actAsChild()
+	if os.Getenv(namespaceVariable) != "" {
+		if code, ended := jail.Reexec(); ended {
+			os.Exit(code)
+		}
+	}
 	jailtest.Main(m)
 }
 
@@ -33,6 +38,9 @@ var contained = os.Getenv("SALLYPORT_TEST_CONTAINER") != ""
 func newJailWith(t *testing.T, cfg jail.Config) (*jail.Jail, string) {
 	t.Helper()
 	cfg.InContainer = cfg.InContainer || contained
+	if cfg.Grace == 0 {
+		cfg.Grace = 200 * time.Millisecond // what does not end by itself need not hold up a test
+	}
 	dir := t.TempDir()
 	cfg.Writable = append([]string{dir}, cfg.Writable...)
 	j, err := jail.New(cfg)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/jail/policy"
 )
@@ -56,7 +57,7 @@ func TestSoak(t *testing.T) {
 	} else if soaking {
 		total = 10000
 	}
-	j, dir := newJail(t, jail.Full)
+	j, dir := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, PrivateMounts: inNamespace(), Grace: policy.DefaultGrace})
 	kinds := hostile(program(t, dir))
 	work, err := os.Open(dir)
 	if err != nil {
@@ -138,12 +139,24 @@ func count(dir string) int {
 // is its own.
 func ownProcesses() (lines []string) {
 	entries, _ := os.ReadDir("/proc")
+	above := ancestors()
 	for _, e := range entries {
 		raw, _ := os.ReadFile("/proc/" + e.Name() + "/status")
-		if pid := atoi(e.Name()); pid != 0 && pid != os.Getpid() && strings.Contains(string(raw), fmt.Sprintf("\nUid:\t%d\t", os.Getuid())) {
+		if pid := atoi(e.Name()); pid != 0 && !above[pid] && strings.Contains(string(raw), fmt.Sprintf("\nUid:\t%d\t", os.Getuid())) {
 			name, _, _ := strings.Cut(string(raw), "\n")
 			lines = append(lines, e.Name()+" "+name)
 		}
 	}
 	return lines
+}
+
+// ancestors are this process and those above it.
+func ancestors() map[int]bool {
+	above := map[int]bool{}
+	for pid := os.Getpid(); pid > 0; {
+		above[pid] = true
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		pid = procfs.Field(raw, "PPid:")
+	}
+	return above
 }

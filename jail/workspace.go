@@ -84,8 +84,18 @@ func (w Workspace) DropRoot() error {
 	if w.UID == 0 || w.GID == 0 {
 		return fmt.Errorf("drop root: the workspace has no owner but root")
 	}
+	if outside == nil { // with what gives commands namespaces, in this one alone
+		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
+			return fmt.Errorf("drop root: keeping capabilities of the user namespace: %w", errno)
+		}
+	}
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(w.GID, w.GID, w.GID), syscall.Setresuid(w.UID, w.UID, w.UID)); err != nil {
 		return fmt.Errorf("drop root for %d:%d: %w", w.UID, w.GID, err)
+	}
+	if outside == nil {
+		if err := setCapabilities(true, kept...); err != nil {
+			return fmt.Errorf("drop root: %w", err)
+		}
 	}
 	return w.regain()
 }
@@ -95,15 +105,15 @@ func (w Workspace) regain() error {
 	if syscall.Setuid(0) == nil || syscall.Setgid(0) == nil || syscall.Setgroups([]int{0}) == nil {
 		return fmt.Errorf("drop root: root could be regained")
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var caps [2]unix.CapUserData
-	if err := unix.Capget(&header, &caps[0]); err != nil {
-		return fmt.Errorf("capget: %w", err)
+	caps, err := capabilities()
+	if err != nil {
+		return err
 	}
-	for _, c := range caps {
-		if c.Effective|c.Permitted != 0 {
-			return fmt.Errorf("drop root: capabilities are left (%#x)", c.Permitted)
-		}
+	if outside == nil {
+		caps &^= bitsOf(kept)
+	}
+	if caps != 0 {
+		return fmt.Errorf("drop root: capabilities are left (%#x)", caps)
 	}
 	return nil
 }

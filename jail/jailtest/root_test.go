@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,7 @@ import (
 // starts this program again as a server that is told to prepare a workspace.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("ROOT_TEST_WORKSPACE"); dir != "" {
+		enter()
 		serve(dir)
 	}
 	if os.Geteuid() != 0 {
@@ -39,6 +41,9 @@ type answer struct {
 	UIDs      []int
 	Groups    []int
 	Outputs   []string
+	Private   string // why commands have no private mounts
+
+	Start, PerCommand time.Duration
 }
 
 func serve(dir string) {
@@ -66,11 +71,20 @@ func (a *answer) run(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	j, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{a.Workspace.Path}})
+	cfg := jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{a.Workspace.Path}, PrivateMounts: true}
+	if err := jail.CanPrivateMounts(); err != nil {
+		a.Private, cfg.PrivateMounts = err.Error(), false
+	}
+	began := time.Now()
+	j, err := jail.New(cfg)
 	if err != nil {
 		return err
 	}
 	defer j.Close()
+	a.Start = time.Since(began)
+	if a.PerCommand, err = perCommand(j, work); err != nil {
+		return err
+	}
 	for script := range strings.SplitSeq(os.Getenv("ROOT_TEST_COMMANDS"), ";;") {
 		var out bytes.Buffer
 		p, err := j.Start(context.Background(), jail.Command{Args: []string{"/bin/sh", "-c", script}, Dir: work, Stdout: &out, Timeout: 3 * time.Minute,
@@ -81,6 +95,22 @@ func (a *answer) run(dir string) (err error) {
 		a.Outputs = append(a.Outputs, fmt.Sprintf("%d %s", p.Wait().ExitCode, strings.TrimSpace(out.String())))
 	}
 	return nil
+}
+
+// perCommand is the median time of a shell that does nothing.
+func perCommand(j *jail.Jail, work *os.File) (time.Duration, error) {
+	var took []time.Duration
+	for range 41 {
+		began := time.Now()
+		p, err := j.Start(context.Background(), jail.Command{Args: []string{"/bin/sh", "-c", ":"}, Dir: work})
+		if err != nil {
+			return 0, err
+		}
+		p.Wait()
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
 }
 
 // ask starts a server over a workspace.

@@ -26,6 +26,9 @@ type Network string
 const (
 	None      Network = "none"      // no socket of a network, not even loopback
 	Container Network = "container" // whatever the network of this process reaches
+	// Allowlist is a network namespace for each command that holds loopback
+	// alone. The one way out is what Command.Listen opens in it.
+	Allowlist Network = "allowlist"
 )
 
 // Config is the policy of one jail.
@@ -35,6 +38,10 @@ type Config struct {
 	// InContainer grants what a container has for itself: its /tmp, /dev/shm,
 	// terminals and Unix sockets.
 	InContainer bool
+	// PrivateMounts gives commands a mount namespace of their own, in which all
+	// but Writable and /proc is read-only, and with it a /tmp, /dev/shm and
+	// terminals that are nobody else's. It needs jail.Reexec.
+	PrivateMounts bool
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
@@ -67,6 +74,12 @@ func (c Config) Rules() Rules {
 	rs := c.domains()
 	rs = append(rs, c.grants()...)
 	rs = append(rs, c.calls()...)
+	if c.PrivateMounts {
+		rs = append(rs, PrivateMounts{})
+	}
+	if c.Network == Allowlist {
+		rs = append(rs, OwnNetwork{})
+	}
 	return append(rs, process()...)
 }
 
@@ -86,6 +99,7 @@ func (c Config) String() string {
 // Grants says which rule of the policy gives a command any access to path, if
 // one does: no secret may lie there.
 func (c Config) Grants(path string) (string, bool) {
+	c.PrivateMounts = false // a private /tmp is not the one that path names
 	for _, g := range All[Grant](c.grants()) {
 		if path == g.Path || strings.HasPrefix(path, g.Path+"/") {
 			return g.Path, true

@@ -61,8 +61,9 @@ func (c Config) domains() Rules {
 	return rs
 }
 
-// grants are the paths that a command keeps. On a bare machine it gets neither
-// the shared temporary directories nor terminals, which are other people's.
+// grants are the paths that a command keeps. On a bare machine without private
+// mounts it gets neither the shared temporary directories nor terminals, which
+// are other people's.
 func (c Config) grants() Rules {
 	var rs Rules
 	add := func(access Access, paths ...string) {
@@ -72,7 +73,7 @@ func (c Config) grants() Rules {
 	}
 	add(Read, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc", "/sys")
 	add(Device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-	if c.InContainer {
+	if c.InContainer || c.PrivateMounts {
 		add(Write, "/tmp", "/dev/shm")
 		add(Device, "/dev/tty", "/dev/ptmx", "/dev/pts")
 	}

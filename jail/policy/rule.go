@@ -80,6 +80,10 @@ type (
 	// The kernel goes by size else, and what lies in a memfd counts for no
 	// process: a small command could have the server ended in its place.
 	OOMScore struct{ Value int }
+	// PrivateMounts is the mount namespace of Config.PrivateMounts.
+	PrivateMounts struct{}
+	// OwnNetwork is the network namespace of Allowlist.
+	OwnNetwork struct{}
 	// NoNewPrivs keeps set-user-ID programs from giving rights.
 	NoNewPrivs struct{}
 	// NotDumpable closes memory, environment and descriptors of the server to
@@ -87,19 +91,21 @@ type (
 	NotDumpable struct{}
 )
 
-func (Outer) rule()       {}
-func (Scope) rule()       {}
-func (Handle) rule()      {}
-func (Port) rule()        {}
-func (Grant) rule()       {}
-func (Refuse) rule()      {}
-func (RefuseIf) rule()    {}
-func (Limit) rule()       {}
-func (Budget) rule()      {}
-func (Nice) rule()        {}
-func (OOMScore) rule()    {}
-func (NoNewPrivs) rule()  {}
-func (NotDumpable) rule() {}
+func (Outer) rule()         {}
+func (Scope) rule()         {}
+func (Handle) rule()        {}
+func (Port) rule()          {}
+func (Grant) rule()         {}
+func (Refuse) rule()        {}
+func (RefuseIf) rule()      {}
+func (Limit) rule()         {}
+func (Budget) rule()        {}
+func (Nice) rule()          {}
+func (OOMScore) rule()      {}
+func (PrivateMounts) rule() {}
+func (OwnNetwork) rule()    {}
+func (NoNewPrivs) rule()    {}
+func (NotDumpable) rule()   {}
 
 // String is the line of the policy.
 func (r Outer) String() string { return "outer " + r.Name }
@@ -142,6 +148,14 @@ func (r Nice) String() string { return fmt.Sprintf("nice %d", r.Value) }
 
 // String is the line of the policy.
 func (r OOMScore) String() string { return fmt.Sprintf("flag oom_score_adj %d", r.Value) }
+
+// String is the line of the policy.
+func (PrivateMounts) String() string {
+	return "mounts read-only but for /proc and what is granted to write"
+}
+
+// String is the line of the policy.
+func (OwnNetwork) String() string { return "network loopback alone" }
 
 // String is the line of the policy.
 func (NoNewPrivs) String() string { return "flag no_new_privs" }

@@ -13,7 +13,7 @@ import (
 func TryCalls() error {
 	at, err := here()
 	if err == nil {
-		report(Calls, append(at.calls(), at.limits()...))
+		report(Calls, slices.Concat(at.calls(), at.network(), at.limits()))
 	}
 	return err
 }

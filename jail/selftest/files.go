@@ -81,6 +81,9 @@ func (at Place) files() []attempt {
 	}
 	as = append(as, at.inside()...)
 	as = append(as, at.otherProcesses()...)
+	if at.Config.PrivateMounts {
+		as = append(as, at.mounts()...)
+	}
 	return append(as, at.granted()...)
 }
 

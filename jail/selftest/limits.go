@@ -41,10 +41,26 @@ func (at Place) limits() (as []attempt) {
 			limit(r, unix.RLIMIT_NPROC, at.Budget)
 		}
 	}
+	as = append(as, attempt{"no capability", noCapability, nil})
 	return append(as, attempt{"fork beyond the limit", func() error {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: 1, Max: 1}); err != nil {
 			return err
 		}
 		return ForkOnce()
 	}, unix.EAGAIN})
+}
+
+// noCapability is an error if this process has one, of whatever namespace.
+func noCapability() error {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, bits, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if strings.HasPrefix(name, "Cap") && name != "CapBnd" && strings.Trim(bits, "0 \t") != "" {
+			return fmt.Errorf("%s is %s", name, strings.TrimSpace(bits))
+		}
+	}
+	return nil
 }

@@ -89,6 +89,8 @@ func Continue() { run(left[width:]) }
 
 func init() {
 	if len(os.Args) > 0 && os.Args[0] == Name {
+		// A server may keep capabilities of its own user namespace; they are not for others.
+		syscall.RawSyscall6(syscall.SYS_PRCTL, 47, 4, 0, 0, 0, 0) // PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
 		run(os.Args[1:])
 	}
 }

@@ -1,0 +1,141 @@
+package jailtest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// server is this test program built as the products are, without cgo.
+var server = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "jail-server-")
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "test", "-c", "-o", dir+"/server", ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir + "/server", nil
+})
+
+// machine is where a server starts.
+type machine struct {
+	name    string
+	account int  // 0: as root
+	denied  bool // no further user namespace is allowed
+	private bool // commands have mounts of their own there
+}
+
+var machines = []machine{
+	{"root", 0, false, true},
+	{"an ordinary account", 64811, false, true},
+	{"an ordinary account without user namespaces", 64812, true, false},
+}
+
+// enter makes this process the server's machine, and continues.
+func enter() {
+	if os.Getenv("MACHINE_DENIED") != "" {
+		os.Unsetenv("MACHINE_DENIED")
+		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+			panic(err)
+		}
+	}
+	if id := os.Getenv("MACHINE_ACCOUNT"); id != "" {
+		os.Unsetenv("MACHINE_ACCOUNT")
+		var uid int
+		fmt.Sscan(id, &uid)
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(uid, uid, uid), syscall.Setresuid(uid, uid, uid)); err != nil {
+			panic(err)
+		}
+		panic(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+	}
+	if os.Getenv("MACHINE_REEXEC") != "" {
+		if code, ended := jail.Reexec(); ended {
+			os.Exit(code)
+		}
+	}
+}
+
+// on starts a server over a workspace on a machine.
+func (m machine) on(t *testing.T, dir string, commands ...string) (a answer) {
+	t.Helper()
+	self, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "ROOT_TEST_WORKSPACE="+dir, "ROOT_TEST_COMMANDS="+strings.Join(commands, ";;"), "MACHINE_REEXEC=1")
+	if m.account != 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("MACHINE_ACCOUNT=%d", m.account))
+	}
+	if m.denied { // a setting of a namespace of the test's own
+		cmd.Env = append(cmd.Env, "MACHINE_DENIED=1")
+		all := []syscall.SysProcIDMap{{Size: 1 << 31}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: all, GidMappings: all, GidMappingsEnableSetgroups: true}
+	}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err := errors.Join(err, json.Unmarshal(out, &a)); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return a
+}
+
+// Outside the workspace the account's own files keep their modes, times, groups
+// and attributes where commands have private mounts. Where they cannot have them,
+// the same commands succeed: that is what the namespace is for.
+func TestPrivateMounts(t *testing.T) {
+	for _, m := range machines {
+		t.Run(m.name, func(t *testing.T) {
+			account := m.account
+			if account == 0 {
+				account = 64813
+			}
+			base := public(t)
+			dir := mkdir(t, filepath.Join(base, "work"), account, account)
+			beside := mkdir(t, filepath.Join("/var/lib", filepath.Base(base)), account, account) // not below /tmp, which is hidden
+			t.Cleanup(func() { os.RemoveAll(beside) })
+			mine := filepath.Join(beside, "mine")
+			if err := errors.Join(os.WriteFile(mine, []byte("x"), 0o600), os.Chown(mine, account, account)); err != nil {
+				t.Fatal(err)
+			}
+			a := m.on(t, dir, "chmod 4777 "+mine, "touch -d 2001-01-01 "+mine, "chgrp $(id -g) "+mine,
+				"touch inside && chmod 700 inside && echo ok", "echo x > /tmp/x && cat /tmp/x", "pwd", "ls /tmp | grep -v jail-root || true",
+				"exec 3<>/dev/ptmx && echo pty")
+			if a.Error != "" {
+				t.Fatal(a.Error)
+			}
+			if (a.Private == "") != m.private {
+				t.Errorf("private mounts: %q", a.Private)
+			}
+			for i, command := range []string{"chmod", "touch", "chgrp"} {
+				if held := strings.HasPrefix(a.Outputs[i], "1"); held != m.private {
+					t.Errorf("%s outside: %q", command, a.Outputs[i])
+				}
+			}
+			want := []string{"0 ok", "0 x", "0 " + dir, "0 x", "0 pty"}
+			if !m.private {
+				want = []string{"0 ok", a.Outputs[4], "0 " + dir, a.Outputs[6], "2 "}
+			}
+			if got := a.Outputs[3:]; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			if info, err := os.Stat(mine); err != nil || (info.Mode() == 0o600) != m.private {
+				t.Errorf("%v %v", info.Mode(), err)
+			}
+			t.Logf("start %v, a command %v", a.Start.Round(time.Millisecond), a.PerCommand.Round(10*time.Microsecond))
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// tmpfsOptions bound what lies in memory for as long as the server lives.
+const tmpfsOptions = "mode=1777,size=256m,nr_inodes=64k"
+
+// onThread calls f on a thread of its own, which ends with it.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		done <- f()
+	}()
+	return <-done
+}
+
+// mountNamespace makes the mount namespace of commands, and calls inside in it.
+func mountNamespace(writable []string, inside func() error) (ns *os.File, err error) {
+	err = onThread(func() (err error) {
+		if err := privateMounts(writable); err != nil {
+			return err
+		}
+		if ns, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/mnt", unix.Gettid())); err != nil {
+			return err
+		}
+		return inside()
+	})
+	return ns, err
+}
+
+// enterMounts puts the calling thread into a mount namespace.
+func enterMounts(ns *os.File) error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // working directory and root become its own
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("setns: %w", err)
+	}
+	return nil
+}
+
+// privateMounts takes the calling thread into a mount namespace in which all but
+// the writable directories and /proc is read-only, with a /tmp, /dev/shm and
+// pseudo-terminals of its own. A writable directory keeps its path.
+func privateMounts(writable []string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("mounts: %w", err)
+	}
+	trees := map[string]int{}
+	defer func() {
+		for _, fd := range trees {
+			unix.Close(fd)
+		}
+	}()
+	for _, dir := range writable {
+		fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("%s: open_tree: %w", dir, err)
+		}
+		trees[dir] = fd
+	}
+	if err := readOnly(); err != nil {
+		return err
+	}
+	for _, dir := range writable {
+		if err := os.MkdirAll(dir, 0o755); err != nil { // beneath the new /tmp
+			return err
+		}
+		if err := unix.MoveMount(trees[dir], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("%s: move_mount: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// readOnly makes every mount read-only, but /proc and the fresh ones.
+func readOnly() error {
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &set); err != nil {
+		return fmt.Errorf("read-only mounts: %w", err)
+	}
+	writable := unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/proc", 0, &writable); err != nil {
+		return fmt.Errorf("/proc: %w", err)
+	}
+	for _, m := range []struct{ kind, at, options string }{
+		{"tmpfs", "/tmp", tmpfsOptions},
+		{"tmpfs", "/dev/shm", tmpfsOptions},
+		{"devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620"},
+	} {
+		err := unix.Mount(m.kind, m.at, m.kind, unix.MS_NOSUID|unix.MS_NODEV&^devicesOf(m.kind), m.options)
+		if err != nil && !errors.Is(err, unix.ENOENT) { // a machine without one has nothing to hide there
+			return fmt.Errorf("%s: %w", m.at, err)
+		}
+	}
+	return nil
+}
+
+// devicesOf is MS_NODEV for a file system that consists of devices.
+func devicesOf(kind string) uintptr {
+	if kind == "devpts" {
+		return unix.MS_NODEV
+	}
+	return 0
+}
+
+// reopen opens a directory again by its path, in the calling thread's mounts: a
+// descriptor keeps the mount that it was opened through.
+func reopen(dir *os.File) (*os.File, error) {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the working directory %s: %w", strings.TrimSpace(path), err)
+	}
+	again := os.NewFile(uintptr(fd), path)
+	was, errWas := dir.Stat()
+	is, errIs := again.Stat()
+	if errWas != nil || errIs != nil || !os.SameFile(was, is) {
+		again.Close()
+		return nil, fmt.Errorf("the working directory %s has been replaced meanwhile", path)
+	}
+	return again, nil
+}

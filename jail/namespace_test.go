@@ -1,0 +1,102 @@
+package jail_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// namespaceVariable makes the test program continue in a user namespace.
+const namespaceVariable = "JAIL_TEST_NAMESPACE"
+
+func inNamespace() bool { return os.Getenv(namespaceVariable) != "" && jail.CanPrivateMounts() == nil }
+
+// What holds without private mounts and an own network holds with them, and each
+// of their rules is missed when it is left out.
+func TestInNamespace(t *testing.T) {
+	if inNamespace() {
+		return
+	}
+	const again = "^(TestEachRuleIsMissed|TestEscapes|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestTimeoutCancelAndKill|TestOwnNetwork|TestToolsWithPrivateMounts|TestSoak)$"
+	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run="+again)
+	cmd.Env = append(os.Environ(), namespaceVariable+"=1")
+	out, err := cmd.CombinedOutput()
+	if !strings.Contains(string(out), "--- PASS: TestOwnNetwork") && strings.Contains(string(out), cannot) {
+		t.Skipf("this machine allows no user namespace:\n%s", out)
+	}
+	if err != nil || !strings.Contains(string(out), "\nPASS") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+const cannot = "no namespaces here"
+
+func needNamespace(t *testing.T) {
+	t.Helper()
+	if os.Getenv(namespaceVariable) == "" {
+		t.Skip("part of TestInNamespace")
+	}
+	if err := jail.CanPrivateMounts(); err != nil {
+		t.Skipf("%s: %v", cannot, err)
+	}
+}
+
+// Each command has a loopback of its own, on which its servers answer it and
+// nobody else, and the one listener that its starter opened there.
+func TestOwnNetwork(t *testing.T) {
+	needNamespace(t)
+	j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.Allowlist, PrivateMounts: true})
+	host := listen(t, "tcp", "127.0.0.1:0").Addr().(*net.TCPAddr).Port
+	var way net.Listener
+	script := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/3128 && echo reached >&3 && read -r line <&3 && echo "$line"
+		(exec 4<>/dev/tcp/127.0.0.1/%d) 2>/dev/null && echo host || echo alone`, host)
+	served := make(chan string, 1)
+	res, out, stderr := run(t, j, jail.Command{Args: []string{"/bin/bash", "-c", script}, Timeout: long, Listen: func() (io.Closer, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:3128")
+		if err != nil {
+			return nil, err
+		}
+		way = l
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				served <- err.Error()
+				return
+			}
+			defer c.Close()
+			line, _ := bufio.NewReader(c).ReadString('\n')
+			fmt.Fprintln(c, "answered")
+			served <- line
+		}()
+		return l, nil
+	}})
+	if got := <-served; res.ExitCode != 0 || out != "answered\nalone\n" || got != "reached\n" {
+		t.Errorf("%+v %q %q, served %q", res, out, stderr, got)
+	}
+	if _, err := way.Accept(); err == nil {
+		t.Error("the listener outlives its command")
+	}
+	if c, err := net.Dial("tcp", "127.0.0.1:3128"); err == nil {
+		c.Close()
+		t.Error("the listener can be reached from outside")
+	}
+}
+
+// What a bare machine lacks without private mounts works with them.
+func TestToolsWithPrivateMounts(t *testing.T) {
+	needNamespace(t)
+	j, dir := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.Allowlist, PrivateMounts: true})
+	for _, tool := range tools {
+		switch tool.name {
+		case "a pseudo terminal", "multiprocessing", "git", "gcc and make -j":
+			t.Run(tool.name, func(t *testing.T) { tool.try(t, j, dir, true) })
+		}
+	}
+}
