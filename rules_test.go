@@ -151,7 +151,7 @@ func TestLineBudgets(t *testing.T) {
 		dirs  []string
 	}{
 		{3200, []string{"plugin"}},
-		{2400, []string{"jail"}},
+		{3000, []string{"jail"}}, // policy as data with its self-test, and the namespaces of commands
 		{2600, []string{"sandboxd/serve", "sandboxd/tool"}},
 		{2200, []string{"sandboxd/files", "sandboxd/command", "sandboxd/output", "internal/diff"}}, // docs/decisions/0061
 		{8000, []string{"internal"}}, // a fifth of it is audit, the chain and its checker; mcphttp came from the hub
