@@ -2,25 +2,37 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // event is one server-sent event (WHATWG HTML, section 9.2).
-type event struct{ name, data, id string }
+type event struct{ name, data string }
 
 // errLong ends a stream whose event passes MaxLine.
 var errLong = errors.New("the server sent an event of more than 16 MiB")
 
-// readEvents calls use for each event of r until r or use ends.
-func readEvents(r io.Reader, use func(event) error) error {
-	in := bufio.NewReaderSize(r, 32<<10)
+// place in a stream of events: where it can be taken up again, and when.
+type place struct {
+	last  string        // the id of the newest event
+	retry time.Duration // what the server asked for; 0: nothing
+}
+
+// maxRetry bounds what a server may ask for.
+const maxRetry = time.Minute
+
+// readEvents calls use for each event of r until r or use ends, and keeps at.
+func readEvents(r io.Reader, at *place, use func(event) error) error {
+	in := &eventLines{in: bufio.NewReaderSize(r, 32<<10)}
 	var e event
 	var data []string
 	size := 0
 	for {
-		line, err := readLine(in, MaxLine-size)
+		line, err := in.next(MaxLine - size)
 		if err != nil {
 			return err
 		}
@@ -40,32 +52,59 @@ func readEvents(r io.Reader, use func(event) error) error {
 		case "event":
 			e.name = value
 		case "id":
-			e.id = value
+			at.last = value
+		case "retry":
+			if ms, err := strconv.ParseUint(value, 10, 31); err == nil {
+				at.retry = min(time.Duration(ms)*time.Millisecond, maxRetry)
+			}
 		case "data":
 			data = append(data, value)
 		}
 	}
 }
 
-// readLine reads up to LF, CR LF or CR, whichever the server uses.
-func readLine(in *bufio.Reader, limit int) (string, error) {
+// eventLines reads lines that end in LF, CR LF or CR. None is held back until
+// the byte after it has come: a silent server may never send one.
+type eventLines struct {
+	in      *bufio.Reader
+	begun   bool
+	afterCR bool
+}
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+func (l *eventLines) next(limit int) (string, error) {
+	if !l.begun {
+		l.begun = true
+		dropMark(l.in)
+	}
 	var line []byte
 	for {
-		c, err := in.ReadByte()
+		c, err := l.in.ReadByte()
 		if err != nil {
 			return "", err
 		}
-		if c == '\n' {
+		after := l.afterCR
+		l.afterCR = c == '\r'
+		switch {
+		case c == '\n' && after: // the second half of CR LF
+		case c == '\n' || c == '\r':
 			return string(line), nil
-		}
-		if c == '\r' {
-			if next, err := in.Peek(1); err == nil && next[0] == '\n' {
-				in.Discard(1)
+		default:
+			if line = append(line, c); len(line) > limit {
+				return "", errLong
 			}
-			return string(line), nil
-		}
-		if line = append(line, c); len(line) > limit {
-			return "", errLong
 		}
 	}
+}
+
+// dropMark drops one byte order mark at an input's start. It looks at a second
+// byte only where the first one may begin a mark.
+func dropMark(in *bufio.Reader) {
+	for n := 1; n <= len(byteOrderMark); n++ {
+		if begin, err := in.Peek(n); err != nil || !bytes.Equal(begin, byteOrderMark[:n]) {
+			return
+		}
+	}
+	_, _ = in.Discard(len(byteOrderMark))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -19,17 +18,21 @@ const noticeTimeout = 30 * time.Second
 // streamable speaks MCP's streamable HTTP, in every era, to a remote server.
 type streamable struct {
 	*remote
-	mu      sync.Mutex
-	session string
-	version string
-	calls   map[string]func() (stateless bool) // end a running request, by id
+	greeting sync.Mutex // held while hands are shaken again
+	mu       sync.Mutex
+	at       string // where the server is
+	session  string
+	version  string
+	hello    *jsonrpc.Message                   // the initialize that opened the session
+	ready    *jsonrpc.Message                   // the client's notifications/initialized
+	calls    map[string]func() (stateless bool) // end a running request, by id
 }
 
 // HTTP dials a remote streamable HTTP server. Nothing is sent before the first
 // message.
 func HTTP(r Remote) Dial {
 	return func(context.Context) (Conn, error) {
-		c := &streamable{remote: newRemote(r), calls: map[string]func() bool{}}
+		c := &streamable{remote: newRemote(r), at: r.URL, calls: map[string]func() bool{}}
 		c.work.Go(c.deliver)
 		return c, nil
 	}
@@ -50,6 +53,9 @@ func (c *streamable) deliver() {
 			if msg.IsRequest() {
 				c.work.Go(func() { c.post(m, msg) })
 			} else if c.post(m, msg); msg.Method == "notifications/initialized" {
+				c.mu.Lock()
+				c.ready = msg
+				c.mu.Unlock()
 				c.work.Go(c.listen)
 			}
 		}
@@ -88,23 +94,77 @@ func (c *streamable) post(m Outgoing, msg *jsonrpc.Message) {
 			return true
 		})()
 	}
-	req, err := c.request(ctx, http.MethodPost, c.URL, bytes.NewReader(m.Raw))
+	if err := c.deliverOne(ctx, m, msg); err != nil {
+		c.fault(m.Raw, unwrap(err))
+	}
+}
+
+// deliverOne sends a message and reads what comes back. A session that the
+// server has forgotten is greeted again, and the message, which was not run,
+// sent once more.
+func (c *streamable) deliverOne(ctx context.Context, m Outgoing, msg *jsonrpc.Message) error {
+	for again := false; ; again = true {
+		c.mu.Lock()
+		session := c.session
+		c.mu.Unlock()
+		resp, err := c.send(ctx, m)
+		if err != nil {
+			return err
+		}
+		if m.Header == nil && !again && msg.IsRequest() && msg.Method != "initialize" && c.forgotten(ctx, resp.StatusCode, session) {
+			resp.Body.Close()
+			if err := c.greet(ctx, session); err != nil {
+				return err
+			}
+			continue
+		}
+		if err = c.follow(resp, msg, again); err == nil {
+			err = c.answer(ctx, resp, msg)
+		}
+		resp.Body.Close()
+		if err != errFollow {
+			return err
+		}
+	}
+}
+
+// errFollow asks for the message to be sent again, to the address that is known
+// by now.
+var errFollow = errors.New("moved")
+
+// follow goes where a redirect within the origin leads, for a message that
+// changes nothing; others end with the address that the entry should have.
+func (c *streamable) follow(resp *http.Response, msg *jsonrpc.Message, again bool) error {
+	base := c.address()
+	to, err := moved(resp, base)
+	switch {
+	case err != nil || to == "":
+		return err
+	case again || msg.Method != "initialize" && msg.Method != "server/discover":
+		return errMoved(base, to)
+	}
+	c.mu.Lock()
+	c.at = to
+	c.mu.Unlock()
+	return errFollow
+}
+
+func (c *streamable) address() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// send posts one message.
+func (c *streamable) send(ctx context.Context, m Outgoing) (*http.Response, error) {
+	req, err := c.request(ctx, http.MethodPost, c.address(), bytes.NewReader(m.Raw))
 	if err != nil {
-		c.fault(m.Raw, err)
-		return
+		return nil, err
 	}
 	c.head(req, m.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	resp, err := c.client.Do(req)
-	if err != nil {
-		c.fault(m.Raw, unwrap(err))
-		return
-	}
-	defer resp.Body.Close()
-	if err := c.answer(resp, msg); err != nil {
-		c.fault(m.Raw, err)
-	}
+	return c.client.Do(req)
 }
 
 func (c *streamable) track(id string, end func() bool) (done func()) {
@@ -138,23 +198,17 @@ func (c *streamable) head(req *http.Request, modern http.Header) {
 
 // answer reads what came back for msg. An error means that the request still
 // lacks an answer.
-func (c *streamable) answer(resp *http.Response, msg *jsonrpc.Message) error {
+func (c *streamable) answer(ctx context.Context, resp *http.Response, msg *jsonrpc.Message) error {
 	if isEvents(resp) && resp.StatusCode == http.StatusOK {
-		return c.stream(resp, msg)
+		return c.stream(ctx, resp, msg)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxLine+1))
 	if err != nil || len(body) > MaxLine {
 		return errors.Join(err, errors.New("the answer is incomplete or longer than 16 MiB"))
 	}
-	c.mu.Lock()
-	lost := resp.StatusCode == http.StatusNotFound && c.session != ""
-	c.mu.Unlock()
-	if lost && msg.Method != "initialize" {
-		c.stop(fmt.Errorf("%w: the remote server has forgotten the session", ErrRenewed))
-	}
-	reply, err := jsonrpc.Parse(body)
+	reply, err := parse(body)
 	switch {
-	case err == nil && reply.IsResponse() && msg.IsRequest() && (string(reply.ID()) == string(msg.ID()) || reply.IsError()):
+	case err == nil && reply.IsResponse() && msg.IsRequest() && (sameID(reply.ID(), msg.ID()) || reply.IsError()):
 		c.learn(resp, msg, reply)
 		// An error may come without the id, and whoever asked waits for it.
 		return c.push(jsonrpc.Splice(reply.Raw, jsonrpc.Edit{At: reply.IDSpan(), New: msg.ID()}))
@@ -166,16 +220,21 @@ func (c *streamable) answer(resp *http.Response, msg *jsonrpc.Message) error {
 	return nil
 }
 
-func (c *streamable) stream(resp *http.Response, msg *jsonrpc.Message) error {
+func (c *streamable) stream(ctx context.Context, resp *http.Response, msg *jsonrpc.Message) error {
+	var at place
+	var err error
 	answered := false
-	err := readEvents(resp.Body, func(e event) error {
-		if m, err := jsonrpc.Parse([]byte(e.data)); err == nil && m.IsResponse() && string(m.ID()) == string(msg.ID()) {
-			c.learn(resp, msg, m)
-			answered = true
-		}
-		return c.push([]byte(e.data))
-	})
-	if answered {
+	read := func(r io.Reader) bool {
+		err = readEvents(r, &at, func(e event) error {
+			if m, err := parse([]byte(e.data)); err == nil && m.IsResponse() && sameID(m.ID(), msg.ID()) {
+				c.learn(resp, msg, m)
+				answered = true
+			}
+			return c.push([]byte(e.data))
+		})
+		return answered
+	}
+	if read(resp.Body) || msg.IsRequest() && c.resume(ctx, &at, read) {
 		return nil
 	}
 	return errors.Join(errors.New("the stream ended before the answer"), err)
@@ -188,33 +247,31 @@ func (c *streamable) learn(resp *http.Response, msg, reply *jsonrpc.Message) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = resp.Header.Get("Mcp-Session-Id")
+	c.hello, c.session = msg, resp.Header.Get("Mcp-Session-Id")
 	c.version = reply.Text(reply.Find(reply.Result(), "protocolVersion"))
 }
 
 // listen keeps the stream open on which the server speaks unasked. A server
 // without one answers 405.
 func (c *streamable) listen() {
-	last := ""
+	var at place
 	for wait := time.Second; c.ctx.Err() == nil; wait = min(2*wait, time.Minute) {
-		req, err := c.request(c.ctx, http.MethodGet, c.URL, nil)
+		req, err := c.request(c.ctx, http.MethodGet, c.address(), nil)
 		if err != nil {
 			return
 		}
 		c.head(req, nil)
 		req.Header.Set("Accept", "text/event-stream")
-		if last != "" {
-			req.Header.Set("Last-Event-ID", last)
+		if at.last != "" {
+			req.Header.Set("Last-Event-ID", at.last)
 		}
 		if resp, err := c.client.Do(req); err == nil {
 			if !isEvents(resp) || resp.StatusCode != http.StatusOK {
 				resp.Body.Close()
 				return
 			}
-			readEvents(resp.Body, func(e event) error {
-				if wait = time.Second; e.id != "" {
-					last = e.id
-				}
+			readEvents(resp.Body, &at, func(e event) error {
+				wait = time.Second
 				return c.push([]byte(e.data))
 			})
 			resp.Body.Close()
@@ -234,7 +291,7 @@ func (c *streamable) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
 	defer cancel()
-	req, err := c.request(ctx, http.MethodDelete, c.URL, nil)
+	req, err := c.request(ctx, http.MethodDelete, c.address(), nil)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type lines struct {
 	out   io.Writer
 	end   func() error // what Close does, once
 	once  sync.Once
+	begun bool // the first line was looked at for a byte order mark
 	mu    sync.Mutex
 	wake  *sync.Cond
 	queue [][]byte
@@ -92,6 +93,10 @@ func (l *lines) fail(err error) {
 
 // Receive implements Conn.
 func (l *lines) Receive() ([]byte, error) {
+	if !l.begun {
+		l.begun = true
+		dropMark(l.in)
+	}
 	var long []byte
 	for {
 		part, err := l.in.ReadSlice('\n')

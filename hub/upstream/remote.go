@@ -34,17 +34,17 @@ type remote struct {
 	work   sync.WaitGroup
 }
 
-// errRedirect stops a redirect, which would carry the headers elsewhere.
-var errRedirect = errors.New("the server redirects: write the final address into the entry")
-
 func newRemote(r Remote) *remote {
 	c := &remote{Remote: r, in: make(chan []byte, 16), out: make(chan Outgoing, backlog)}
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 4
-	c.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
+	c.client = &http.Client{Transport: transport, CheckRedirect: stay}
 	return c
 }
+
+// stay follows no redirect, which would carry the headers elsewhere: see moved.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Send implements Conn.
 func (c *remote) Send(m Outgoing) error {

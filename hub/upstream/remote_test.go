@@ -31,7 +31,7 @@ func TestRemoteFailures(t *testing.T) {
 	for want, h := range map[string]http.HandlerFunc{
 		"check the entry's headers": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) },
 		"check the entry's url":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
-		"the server redirects":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) },
+		"server redirects":          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) },
 		"no JSON-RPC answer":        func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 		"ended before the answer": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -39,12 +39,7 @@ func SSE(r Remote) Dial {
 
 // read opens the stream and reads it to its end.
 func (c *events) read(endpoint chan<- string) error {
-	req, err := c.request(c.ctx, http.MethodGet, c.URL, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	resp, err := c.client.Do(req)
+	resp, base, err := c.open()
 	if err != nil {
 		return unwrap(err)
 	}
@@ -53,10 +48,10 @@ func (c *events) read(endpoint chan<- string) error {
 		return httpError(resp)
 	}
 	known := false
-	err = readEvents(resp.Body, func(e event) error {
+	err = readEvents(resp.Body, &place{}, func(e event) error {
 		switch {
 		case e.name == "endpoint" && !known:
-			at, err := resolve(c.URL, e.data)
+			at, err := resolve(base, e.data)
 			if err == nil {
 				known = true
 				endpoint <- at
@@ -72,6 +67,34 @@ func (c *events) read(endpoint chan<- string) error {
 	}
 	c.stop(err)
 	return err
+}
+
+// open asks for the stream, where need be at the address that the server
+// redirects to within its origin.
+func (c *events) open() (resp *http.Response, base string, err error) {
+	base = c.URL
+	for again := false; ; again = true {
+		req, err := c.request(c.ctx, http.MethodGet, base, nil)
+		if err != nil {
+			return nil, "", err
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		if resp, err = c.client.Do(req); err != nil {
+			return nil, "", err
+		}
+		to, err := moved(resp, base)
+		if err == nil && to == "" {
+			return resp, base, nil
+		}
+		resp.Body.Close()
+		if err == nil && again {
+			err = errMoved(base, to)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		base = to
+	}
 }
 
 // resolve refuses an endpoint elsewhere: the entry's headers would go there.
@@ -111,6 +134,9 @@ func (c *events) send(raw []byte) error {
 		return unwrap(err)
 	}
 	defer resp.Body.Close()
+	if to, err := moved(resp, c.post); err != nil || to != "" {
+		return errors.Join(err, errMoved(c.post, to))
+	}
 	if resp.StatusCode >= 300 {
 		return httpError(resp)
 	}
