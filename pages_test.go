@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"go/ast"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/service"
 	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/owner/doctor"
+	"github.com/sallyport-dev/sallyport/owner/doctor/replay"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 )
 
@@ -49,6 +51,11 @@ func findings() string {
 	for _, name := range names {
 		f := doctor.Findings[name]
 		fmt.Fprintf(&b, "\n### %s\n\n**%s.** %s.\n\nFix: %s.\n", name, f.Verdict, upper(f.Cause), f.Fix)
+	}
+	b.WriteString("\n## What a client stumbles over\n\nFindings of `sallyport doctor -as CLIENT URL`.\n")
+	for _, name := range slices.Sorted(maps.Keys(replay.Stumbles)) {
+		s := replay.Stumbles[name]
+		fmt.Fprintf(&b, "\n### as: %s\n\n**%s.** %s.\n\nFix: %s.\n", name, s.Verdict, upper(s.Cause), s.Fix)
 	}
 	return b.String()
 }

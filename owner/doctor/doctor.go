@@ -12,15 +12,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/owner/client"
+	"github.com/sallyport-dev/sallyport/owner/doctor/replay"
 )
 
 // Usage is the help text of the command.
 const Usage = `usage: sallyport doctor [flags] [URL]
+       sallyport doctor -as CLIENT [flags] URL
 
 Walks the chain from here to the tools and prints one line per boundary: ok,
 warn or fail, with the proof, and where it is not ok the likely cause and the
@@ -30,14 +33,21 @@ URL is what a client would use, such as
   https://node.tailnet.ts.net/mcp-sandbox/sse
 Without it: what "make run" or "make up" serves on this machine.
 
+With -as it walks the steps of one client that logs in with OAuth instead: what
+it discovers, how it registers, a link for you to open, its tokens, its refresh
+and its first calls, and names the first answer that it would stumble over. URL
+is then exactly what you type into that client.
+
 flags:
+  -as CLIENT          claude, claude-code, chatgpt, cursor, vscode or gemini
   -token-file FILE    the client token (default .sallyport/edge/client-token;
                       inside the container the backend's own)
   -backend URL        where sandboxd itself answers on this machine
                       (default http://127.0.0.1:18080)
   -traefik-api URL    Traefik's API, for its version and its dropped routers
   -idle DURATION      also keep a stream idle for this long, such as 6m
-  -wait DURATION      how long an answer may take (default 10s)
+  -wait DURATION      how long an answer may take (default 10s); with -as you
+                      have thirty times as long to agree
   -insecure           do not verify the certificate of URL (on loopback it is
                       never verified, like Funnel's https+insecure)
   -json               one JSON document instead of text
@@ -45,6 +55,7 @@ flags:
 
 type options struct {
 	url       *url.URL
+	as        string // a client of replay, which uses the URL as it is
 	tokenFile string
 	backend   string
 	api       string
@@ -66,6 +77,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "sallyport doctor: %v\n\n%s", err, Usage)
 		return 2
+	}
+	if opt.as != "" {
+		return replayed(ctx, opt, stdout, stderr)
 	}
 	w := newWalk(ctx, opt)
 	if !opt.json {
@@ -90,6 +104,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("sallyport doctor", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&opt.tokenFile, "token-file", "", "")
+	f.StringVar(&opt.as, "as", "", "")
 	f.StringVar(&opt.backend, "backend", "", "")
 	f.StringVar(&opt.api, "traefik-api", "", "")
 	f.DurationVar(&opt.idle, "idle", 0, "")
@@ -111,6 +126,39 @@ func parse(args []string) (options, error) {
 			return opt, err
 		}
 		opt.url = u
+		if opt.as != "" {
+			opt.url, err = url.Parse(f.Arg(0))
+		}
+		return opt, err
+	}
+	if opt.as != "" {
+		return opt, errors.New("-as needs the URL as you type it into the client, such as https://node.tailnet.ts.net/mcp-oauth/sandbox/mcp")
 	}
 	return opt, nil
+}
+
+// replayed walks the steps of a client. No redirect is followed: the client would
+// not, or not with its token.
+func replayed(ctx context.Context, opt options, stdout, stderr io.Writer) int {
+	code, err := replay.Command{
+		Client: opt.as, URL: opt.url, In: os.Stdin, Out: stdout, JSON: opt.json, Wait: 30 * opt.wait,
+		HTTP: &http.Client{Timeout: opt.wait, Transport: ways{client.Transport(opt.url, true), client.Transport(&url.URL{}, opt.insecure)},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}.Run(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "sallyport doctor: %v\n", err)
+	}
+	return code
+}
+
+// ways reaches this machine, where no certificate is verified, and others, whose
+// are: the issuer may be elsewhere.
+type ways struct{ here, elsewhere http.RoundTripper }
+
+// RoundTrip sends req.
+func (w ways) RoundTrip(req *http.Request) (*http.Response, error) {
+	if client.Loopback(req.URL) {
+		return w.here.RoundTrip(req)
+	}
+	return w.elsewhere.RoundTrip(req)
 }
