@@ -11,10 +11,10 @@ import (
 // with a port other than 80; or "*" for all that the egress process allows. Names
 // are ASCII letters, digits and hyphens (RFC 1123, section 2.1), two labels at
 // least. testdata/egress has what the egress process and the edge both read.
-var hostForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
+var hostForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // addressForm is how an IPv4 address ends in each of its notations.
-var addressForm = regexp.MustCompile(`\.(?:[0-9]+|0x[0-9a-f]*)$`)
+var addressForm = regexp.MustCompile(`(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$`)
 
 // maxRules bounds a list, since all of it travels in one header.
 const maxRules = 256
@@ -49,6 +49,9 @@ func parseRule(text string) *egressRule {
 	r.name = strings.TrimPrefix(host, "*.")
 	r.under = r.name != host
 	if !hostForm.MatchString(r.name) || len(r.name) > 253 || addressForm.MatchString(r.name) {
+		return nil
+	}
+	if r.under && !strings.Contains(r.name, ".") { // all of a top-level domain
 		return nil
 	}
 	r.text = r.scheme + host
