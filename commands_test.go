@@ -25,6 +25,7 @@ var proven = []struct{ command, by string }{
 	{"cd e2e", "this is the tests"},
 	{"bin/sallyport doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
 	{"bin/sallyport doctor https://", "e2e/doctor TestComposeStack"},
+	{"bin/sallyport doctor -as", "owner/doctor/replay TestCommand"},
 	{"bin/sallyport doctor", "e2e/doctor TestNewcomer"},
 	{"bin/sallyport attack", "e2e/sandbox TestAttackCommand"},
 	{"bin/sallyport plan", "owner/plan TestGolden"},
