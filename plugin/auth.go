@@ -63,7 +63,7 @@ func wrongToken(c *call, text string) bool {
 	}
 	if wait := countFailure(c); wait > 0 {
 		c.rw.Header().Set("Retry-After", strconv.Itoa(wait))
-		return refuse(c, http.StatusTooManyRequests, "locked out", "too many wrong tokens from this address")
+		return refuse(c, http.StatusTooManyRequests, "locked_out", "too many wrong tokens from this address")
 	}
 	return unauthorized(c, "invalid_token", text)
 }

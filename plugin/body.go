@@ -29,7 +29,7 @@ func checkBody(c *call) bool {
 	h := r.Header
 	kind := h["Content-Type"]
 	if h["Content-Encoding"] != nil || len(kind) != 1 || (kind[0] != "application/json" && !jsonContent(kind[0])) {
-		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
+		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
 	}
 	n := r.ContentLength
 	if n < 0 || n > 64<<10 || n > c.e.cfg.MaxBodyBytes {
@@ -67,7 +67,7 @@ func checkMessage(c *call, body []byte) bool {
 	if wrong == nil && (h["Mcp-Method"] != nil || h["Mcp-Name"] != nil || m.version != "") {
 		wrong = disagreement(h, m)
 	}
-	return wrong == nil || rpcRefuse(c, http.StatusBadRequest, "json-rpc", wrong.code, wrong.text)
+	return wrong == nil || rpcRefuse(c, http.StatusBadRequest, "json_rpc", wrong.code, wrong.text)
 }
 
 func unreadable(c *call, err error) bool {
@@ -79,7 +79,7 @@ func unreadable(c *call, err error) bool {
 }
 
 func tooLarge(c *call) bool {
-	return rpcRefuse(c, http.StatusRequestEntityTooLarge, "body size", codeInvalidRequest, "the body is over this endpoint's limit")
+	return rpcRefuse(c, http.StatusRequestEntityTooLarge, "body_size", codeInvalidRequest, "the body is over this endpoint's limit")
 }
 
 // jsonContent also stops a page's simple cross-origin POST, which cannot have

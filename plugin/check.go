@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other"}
+	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other",
+		inner: map[string]bool{}, told: map[string]bool{}}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
 	m.choice("backendAuth", cfg.BackendAuth, "token", "none")
@@ -58,11 +60,10 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	if cfg.BackendPath != "" {
 		e.backendPath = pathSetting(m, "backendPath", cfg.BackendPath)
 	}
-	for _, o := range cfg.AllowedOrigins {
-		o = strings.TrimSpace(o)
-		m.when(!originForm.MatchString(o), "allowedOrigins has %q: give scheme://host[:port] in lower case, without a path or *", o)
-		e.origins[o] = true
-	}
+	addOrigins(m, "allowedOrigins", cfg.AllowedOrigins, e.origins)
+	addOrigins(m, "backendOrigins", cfg.BackendOrigins, e.inner)
+	e.passOn = addHeaders(m, "requestHeaders", cfg.RequestHeaders, neverFits, namesSomebody)
+	e.passBack = addHeaders(m, "responseHeaders", cfg.ResponseHeaders, neverPasses, isPlanted)
 	m.when(len(cfg.Tokens) == 0 && cfg.OAuth == nil, "tokens is empty and oauth is not set: nobody could call anything")
 	for i := range cfg.Tokens {
 		e.tokens = append(e.tokens, checkToken(m, e, &cfg.Tokens[i], i))
@@ -73,6 +74,26 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	}
 	e.table.Store(loadSecrets(e, &m.list))
 	return e
+}
+
+func addOrigins(m *mistakes, key string, list []string, to map[string]bool) {
+	for _, o := range list {
+		o = strings.TrimSpace(o)
+		m.when(!originForm.MatchString(o), "%s has %q: give scheme://host[:port] in lower case, without a path or *", key, o)
+		to[o] = true
+	}
+}
+
+// addHeaders reads names of headers, of those that are dropped by default.
+func addHeaders(m *mistakes, key string, list []string, never, drops func(string) bool) map[string]bool {
+	names := map[string]bool{}
+	for _, written := range list {
+		name := http.CanonicalHeaderKey(strings.TrimSpace(written))
+		m.when(never(name), "%s has %q, which never passes: remove it", key, written)
+		m.when(!never(name) && !drops(name), "%s has %q, which is not dropped: remove it, or see the list in the reference", key, written)
+		names[name] = true
+	}
+	return names
 }
 
 // pathSetting returns a path without a slash at its end: the root is "". Only

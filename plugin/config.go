@@ -18,6 +18,9 @@ type Config struct {
 	BackendTokenFile  string   // the documented form of BackendToken
 	Tokens            []Token  // the client tokens
 	OAuth             *OAuth   // an OAuth issuer, beside or instead of Tokens
+	BackendOrigins    []string // scheme://host[:port] by which the backend may name itself; loopback ones always
+	RequestHeaders    []string // headers about users that reach the backend all the same
+	ResponseHeaders   []string // headers about the whole origin that reach clients all the same
 	AllowedOrigins    []string // values of Origin that may pass
 	MaxBodyBytes      int64    // largest request body
 	FilterTools       bool     // filter tools/list of a foreign backend here

@@ -34,9 +34,14 @@ type edge struct {
 	hub          bool
 	foreign      bool // the backend is not ours: it is not told who calls
 
-	table   atomic.Value // *table
-	mu      sync.Mutex   // guards trouble, and that the files are read once
-	trouble string       // what was wrong with them
+	table    atomic.Value    // *table
+	inner    map[string]bool // further origins by which the backend may name itself
+	passOn   map[string]bool // requestHeaders
+	passBack map[string]bool // responseHeaders
+
+	mu      sync.Mutex      // guards told and trouble, and that the files are read once
+	told    map[string]bool // headers of which a line was written
+	trouble string          // what was wrong with them
 }
 
 // token is one client token of the configuration.
@@ -80,6 +85,7 @@ type call struct {
 	message *message   // noMessage until a body is read
 	verdict string
 	status  int
+	path    string // of the request, escaped, as the client sent it
 }
 
 // New builds the middleware. It reports every mistake of the configuration in
@@ -131,8 +137,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !plain && !checkPath(c) {
 		return
 	}
-	if (form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil {
-		refuseForm(c)
+	if ((form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil) && !refuseForm(c) {
 		return
 	}
 	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) {

@@ -1,32 +1,36 @@
 package plugin
 
 import (
-	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
-// place is what is needed to map an endpoint event: the request as the client
-// and as the backend saw it.
+// place is what is needed to map an address: the request as the client and as
+// the backend saw it.
 type place struct {
 	prefix  string // public
 	backend string // path that prefix is mapped to
 	base    string // the request's escaped path at the backend
 	host    string
-	scheme  string // of the client
+	scheme  string          // of the client
+	inner   map[string]bool // further origins of the backend
 }
 
-func newPlace(e *edge, r *http.Request) place {
+func newPlace(c *call) place {
+	r := c.r
+	e := c.e
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
-	return place{prefix: e.prefix, backend: e.backendPath, host: r.Host, scheme: scheme,
-		base: e.backendPath + r.URL.EscapedPath()[len(e.prefix):]}
+	return place{prefix: e.prefix, backend: e.backendPath, host: r.Host, scheme: scheme, inner: e.inner,
+		base: e.backendPath + c.path[len(e.prefix):]}
 }
 
-// publicEndpoint maps the reference in an endpoint event to a path that clients
-// may post to, or says why it cannot: a client posts its token there.
+// publicEndpoint maps the reference in an endpoint event, or in a header that
+// clients follow, to a path that they may send their token to, or says why it
+// cannot.
 //
 // Browsers and servers read odd references in many ways (WHATWG URL, RFC 3986),
 // so everything odd is refused.
@@ -39,11 +43,11 @@ func publicEndpoint(p place, ref string) (string, string) {
 	}
 	u, err := url.Parse(path)
 	switch {
-	case strings.ContainsAny(ref, forbiddenInRef):
-		return "", "it has a backslash, a space or a control character"
+	case badInRef.MatchString(ref):
+		return "", "it has a backslash, a space or a character that no URL has"
 	case err != nil || u.User != nil || u.Opaque != "" || ((u.Scheme != "" || strings.HasPrefix(path, "//")) && u.Host == ""):
 		return "", "it is not a plain URL"
-	case u.Host != "" && !ownOrigin(p, u):
+	case u.Host != "" && !ownOrigin(p, u) && !innerOrigin(p, u):
 		return "", "it is on another origin"
 	}
 	path = u.EscapedPath()
@@ -65,7 +69,7 @@ func publicEndpoint(p place, ref string) (string, string) {
 	return public + query, ""
 }
 
-const forbiddenInRef = "\\ " + controls
+var badInRef = regexp.MustCompile(`[^\x21-\x5b\x5d-\x7e]`)
 
 // ownOrigin accepts the client's own origin, and plain http to the same host,
 // which is how a backend behind TLS sees itself.
@@ -81,6 +85,18 @@ func ownOrigin(p place, u *url.URL) bool {
 	return (scheme == p.scheme || scheme == "http") &&
 		strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(p.host, port))
 }
+
+// innerOrigin accepts what the backend may name itself by behind the edge: an
+// origin of the configuration, and loopback. Only the path is used.
+func innerOrigin(p place, u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return false
+	}
+	return host == "localhost" || host == "::1" || loopbackForm.MatchString(host) || p.inner[u.Scheme+"://"+strings.ToLower(u.Host)]
+}
+
+var loopbackForm = regexp.MustCompile(`^127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
 // publicPath maps an absolute path of the backend. A backend that already knows
 // its public prefix is not prefixed twice; one behind StripPrefix does not know

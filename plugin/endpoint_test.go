@@ -1,10 +1,6 @@
 package plugin
 
-import (
-	"bytes"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestPublicEndpoint(t *testing.T) {
 	rows := []struct{ prefix, backend, base, ref, want string }{
@@ -38,6 +34,19 @@ func TestPublicEndpoint(t *testing.T) {
 		{"/foo", "/foo/x", "/foo/x/sse", "/foo/messages", "/foo/messages"},
 		{"", "", "/sse", "/messages", "/messages"},
 		{"", "/x", "/x/sse", "/x/messages", "/messages"},
+		// What a backend calls itself behind the edge.
+		{"/foo", "", "/sse", "http://127.0.0.1:3001/messages?x", "/foo/messages?x"},
+		{"/foo", "", "/sse", "http://localhost:3001/messages", "/foo/messages"},
+		{"/foo", "", "/sse", "http://[::1]:3001/messages", "/foo/messages"},
+		{"/foo", "", "/sse", "http://inner.example:8080/messages", "/foo/messages"},
+		{"/foo", "", "/sse", "https://inner.example:8080/messages", ""},
+		{"/foo", "", "/sse", "http://inner.example/messages", ""},
+		{"/foo", "", "/sse", "http://127.0.0.1.evil.example/messages", ""},
+		{"/foo", "", "/sse", "http://127.evil.example/messages", ""},
+		{"/foo", "", "/sse", "http://localhost.evil.example/messages", ""},
+		{"/foo", "", "/sse", "http://127.0.0.1@evil.example/messages", ""},
+		{"/foo", "", "/sse", "http://127.0.0.1:3001/../admin", ""},
+		{"/foo", "/srv", "/srv/sse", "http://127.0.0.1:3001/admin", ""},
 		// Other origins.
 		{"/foo", "", "/sse", "https://evil.example/messages", ""},
 		{"/foo", "", "/sse", "//evil.example/messages", ""},
@@ -59,6 +68,9 @@ func TestPublicEndpoint(t *testing.T) {
 		{"/foo", "", "/sse", "data:text/plain,x", ""},
 		{"/foo", "", "/sse", "\x01http://evil.example/", ""},
 		{"/foo", "", "/sse", "/mess ages", ""},
+		{"/foo", "", "/sse", "/m\u2028essages", ""},
+		{"/foo", "", "/sse", "/messages?x=\u0085", ""},
+		{"/foo", "", "/sse", "/messages?x=\x0by", ""},
 		// Paths that would leave the prefix.
 		{"/foo", "", "/sse", "/../admin", ""},
 		{"/foo", "", "/sse", "../admin", ""},
@@ -76,7 +88,7 @@ func TestPublicEndpoint(t *testing.T) {
 	}
 	for i := range rows {
 		row := rows[i]
-		p := place{prefix: row.prefix, backend: row.backend, base: row.base, host: "node.example", scheme: "http"}
+		p := place{prefix: row.prefix, backend: row.backend, base: row.base, host: "node.example", scheme: "http", inner: map[string]bool{"http://inner.example:8080": true}}
 		got, why := publicEndpoint(p, row.ref)
 		if got != row.want || (why == "") != (row.want != "") {
 			t.Errorf("%q from %s at %s: %q (%s), want %q", row.ref, row.backend, row.prefix, got, why, row.want)
@@ -88,116 +100,6 @@ func TestPublicEndpoint(t *testing.T) {
 	} {
 		if got, _ := publicEndpoint(tls, ref); got != want {
 			t.Errorf("behind TLS %q: %q, want %q", ref, got, want)
-		}
-	}
-}
-
-func newScanner() *scanner {
-	return &scanner{seek: true, limit: maxEvent, place: place{prefix: "/foo", base: "/sse", host: "node.example", scheme: "http"}}
-}
-
-// scanAll feeds a stream in pieces, cut before every n-th byte.
-func scanAll(s *scanner, stream string, n int) (string, string) {
-	var got bytes.Buffer
-	for len(stream) > 0 {
-		if n > len(stream) {
-			n = len(stream)
-		}
-		passed, why := feed(s, []byte(stream[:n]))
-		got.Write(passed)
-		if why != "" {
-			return got.String(), why
-		}
-		stream = stream[n:]
-	}
-	passed, why := finishScan(s)
-	got.Write(passed)
-	return got.String(), why
-}
-
-var eventStreams = []struct{ in, want string }{
-	{"event: endpoint\ndata: /m?x\n\nrest", "event: endpoint\ndata: /foo/m?x\n\nrest"},
-	{"event: endpoint\r\ndata: /m\r\n\r\n", "event: endpoint\r\ndata: /foo/m\r\n\r\n"},
-	{"event: endpoint\rdata: /m\r\r", "event: endpoint\rdata: /foo/m\r\r"},
-	{"event: endpoint\rdata: /m\r\n\r\n", "event: endpoint\rdata: /foo/m\r\n\r\n"},
-	{"event: endpoint\ndata: /m\r\n\n", "event: endpoint\ndata: /foo/m\r\n\n"},
-	{"data: /m\nevent: endpoint\n\n", "data: /foo/m\nevent: endpoint\n\n"},
-	{"event:endpoint\ndata:/m\n\n", "event:endpoint\ndata: /foo/m\n\n"},
-	{"event: endpoint\ndata: /m\ndata: ?x=1\n\n", "event: endpoint\ndata: /foo/m?x=1\n\n"},
-	{"id: 1\nevent: endpoint\nretry: 5\ndata: /m\n: c\n\n", "id: 1\nevent: endpoint\nretry: 5\ndata: /foo/m\n: c\n\n"},
-	{": hello\n\n: more\nevent: endpoint\ndata: /m\n\n", ": hello\n\n: more\nevent: endpoint\ndata: /foo/m\n\n"},
-	{"\xef\xbb\xbfevent: endpoint\ndata: /m\n\n", "\xef\xbb\xbfevent: endpoint\ndata: /foo/m\n\n"},
-	{"event: other\nevent: endpoint\ndata: /m\n\n", "event: other\nevent: endpoint\ndata: /foo/m\n\n"},
-	{"event: endpoint\nevent: message\ndata: /m\n\n", "event: endpoint\nevent: message\ndata: /m\n\n"},
-	{"event: message\ndata: /m\n\nevent: endpoint\ndata: /m\n\n", "event: message\ndata: /m\n\nevent: endpoint\ndata: /foo/m\n\n"},
-	{"event: endpoint\ndata: /m\n\nevent: endpoint\ndata: /n\n\n", "event: endpoint\ndata: /foo/m\n\nevent: endpoint\ndata: /n\n\n"},
-	{"event: endpoint\ndata: /foo/m\n\n", "event: endpoint\ndata: /foo/m\n\n"},
-	{"event: endpoint\n\nevent: endpoint\ndata: /m\n\n", "event: endpoint\n\nevent: endpoint\ndata: /foo/m\n\n"},
-	{"event:  endpoint \ndata: /m\n\n", "event:  endpoint \ndata: /foo/m\n\n"},
-	{"Event: endpoint\ndata: /m\n\n", "Event: endpoint\ndata: /foo/m\n\n"},
-	// Clients differ in what they take for the type: none gets an endpoint as it came.
-	{"event: endpoint\nevent : message\ndata: /m\n\n", "event: endpoint\nevent : message\ndata: /foo/m\n\n"},
-	{"event: endpoint\nEvent: message\ndata: /m\n\n", "event: endpoint\nEvent: message\ndata: /foo/m\n\n"},
-	{"event: endpoint\n\xef\xbb\xbfevent: message\ndata: /m\n\n", "event: endpoint\n\xef\xbb\xbfevent: message\ndata: /foo/m\n\n"},
-	{"event : endpoint\ndata: /m\n\nevent: endpoint\ndata: /n\n\n", "event : endpoint\ndata: /foo/m\n\nevent: endpoint\ndata: /foo/n\n\n"},
-	{"data: event: endpoint\n\ndata: {}\n\n", "data: event: endpoint\n\ndata: {}\n\n"},
-	{"data: a\r\n\r\n\r\n\r\ndata: b\n\n", "data: a\r\n\r\n\r\n\r\ndata: b\n\n"},
-	{"\n\r\n\r\r\n", "\n\r\n\r\r\n"},
-	{"event: endpoint\ndata: /m", "event: endpoint\ndata: /foo/m"},
-	{"data: {\"a\":1}", "data: {\"a\":1}"},
-	{"", ""},
-}
-
-func TestScanAtEveryCut(t *testing.T) {
-	for i := range eventStreams {
-		row := eventStreams[i]
-		for n := 1; n <= len(row.in)+1; n++ {
-			if got, why := scanAll(newScanner(), row.in, n); got != row.want || why != "" {
-				t.Errorf("%q in pieces of %d: %q (%s), want %q", row.in, n, got, why, row.want)
-			}
-		}
-	}
-}
-
-func TestScanLongLines(t *testing.T) {
-	long := strings.Repeat("x", 8<<20)
-	for _, before := range []string{"data: " + long + "\n\n", "event: message\ndata: " + long + "\r\n\r\n", ":" + long + "\n",
-		"data: a\ndata: " + long + "\ndata: b\n\n"} {
-		in := before + "event: endpoint\ndata: /m\n\n" + before
-		want := before + "event: endpoint\ndata: /foo/m\n\n" + before
-		if got, why := scanAll(newScanner(), in, 32<<10); got != want || why != "" {
-			t.Errorf("a long line changed: %d bytes of %d (%s)", len(got), len(want), why)
-		}
-	}
-}
-
-// What has passed cannot become an endpoint afterwards.
-func TestScanRefuses(t *testing.T) {
-	long := strings.Repeat("x", 2*maxEvent)
-	for _, in := range []string{
-		"data: " + long + "\nevent: endpoint\ndata: //evil.example\n\n",
-		"data: //evil.example\n: " + long + "\nevent: endpoint\n\n",
-		"event: endpoint\ndata: //evil.example/\n\n",
-		"event: endpoint\ndata: //evil.example/",
-		"data: //evil.example/\nevent: endpoint",
-		"event: endpoint\nData: //evil.example/\n\n",
-		":" + long + "\n\xef\xbb\xbfevent: endpoint\ndata: /m\n\nevent: endpoint\ndata: //evil.example/\n\n",
-		"event: endpoint\nevent : message\ndata: //evil.example/\n\n",
-	} {
-		for _, n := range []int{1000, 1 << 20} {
-			if got, why := scanAll(newScanner(), in, n); why == "" || strings.Contains(got, "event: endpoint\n\n") {
-				t.Errorf("%.40q in pieces of %d passes", in, n)
-			}
-		}
-	}
-}
-
-// Each comment and event passes when it is complete, not later.
-func TestScanHoldsNothingBack(t *testing.T) {
-	s := newScanner()
-	for _, piece := range []string{": keep-alive\n", "\n", "data: 1\n\n", ": again\r", "\n", "id: 1\ndata: 2\r\n\r\n", "event: endpoint\ndata: /foo/m\n\n", "da", "ta"} {
-		if passed, why := feed(s, []byte(piece)); string(passed) != piece || why != "" {
-			t.Errorf("%q: %q passes (%s)", piece, passed, why)
 		}
 	}
 }

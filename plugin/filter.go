@@ -5,34 +5,76 @@ import (
 	"encoding/json"
 )
 
-// filterList takes the tools that are not granted out of the answer to
-// tools/list. What is not such an answer is returned as it is. The second
-// result is false where raw is not a JSON object.
-func filterList(raw []byte, g *grants) ([]byte, bool) {
-	var top map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &top); err != nil || top == nil {
-		return raw, false
+// filterAnswer filters a whole answer by the grants, and says why it must be
+// stopped. What is no JSON, and does not look like it, passes: no client finds a
+// list in it.
+func filterAnswer(body []byte, g *grants) ([]byte, string) {
+	text := bytes.Trim(body, looseSpace)
+	if len(text) == 0 || (text[0] != '{' && text[0] != '[') {
+		if bytes.IndexByte(text, 0) >= 0 {
+			return nil, "it is no text that can be filtered"
+		}
+		return body, ""
 	}
-	var result map[string]json.RawMessage
-	if err := json.Unmarshal(top["result"], &result); err != nil {
-		return raw, true
+	if text[0] == '[' {
+		return nil, "a batch cannot be filtered"
 	}
-	var tools []map[string]json.RawMessage
-	if err := json.Unmarshal(result["tools"], &tools); err != nil {
-		return raw, true
+	list, why := filterList(text, g)
+	if why == "" && len(list) == len(text) {
+		return body, ""
 	}
-	kept := []map[string]json.RawMessage{}
+	return list, why
+}
+
+// filterList takes the tools that are not granted out of an answer that has any,
+// whichever method it answers. Clients could read doubled and differently cased
+// keys otherwise than the policy, so those stop the answer or hide the tool.
+func filterList(raw []byte, g *grants) ([]byte, string) {
+	top, why := listMembers(raw)
+	if why != "" || top["result"] == nil || top["result"][0] != '{' {
+		return raw, why
+	}
+	result, why := listMembers(top["result"])
+	if why != "" || result["tools"] == nil {
+		return raw, why
+	}
+	var tools []json.RawMessage
+	_ = json.Unmarshal(result["tools"], &tools) // what is no list has no tools
+	kept := []json.RawMessage{}
 	for i := range tools {
-		if name, ok := text(tools[i]["name"]); ok && g.tools[name] {
+		if grantedEntry(tools[i], g) {
 			kept = append(kept, tools[i])
 		}
 	}
-	if len(kept) == len(tools) {
-		return raw, true
+	if len(kept) == len(tools) && tools != nil {
+		return raw, ""
 	}
 	result["tools"] = encode(kept)
 	top["result"] = encode(result)
-	return encode(top), true
+	return encode(top), ""
+}
+
+func grantedEntry(entry json.RawMessage, g *grants) bool {
+	fields, wrong := members(entry)
+	if wrong != "" {
+		return false
+	}
+	name, ok := text(fields["name"])
+	return ok && g.tools[name]
+}
+
+// listMembers are the members of an object that may hold a list of tools.
+func listMembers(raw []byte) (map[string]json.RawMessage, string) {
+	fields, wrong := members(raw)
+	if wrong != "" {
+		return nil, "it cannot be filtered: " + wrong
+	}
+	for key := range fields {
+		if key != "tools" && fold(key) == "tools" {
+			return nil, "it cannot be filtered: " + otherCase
+		}
+	}
+	return fields, ""
 }
 
 // encode keeps values as they were written: numbers of any size, and < and >.

@@ -88,7 +88,23 @@ func TestFilterFailsClosed(t *testing.T) {
 		{status: 200, header: sse, body: "data: " + strings.Replace(toolList, "{", `{"a":"`+strings.Repeat("x", maxHeld)+`",`, 1) + "\n\n"},
 		{status: 200, header: json, body: strings.Replace(toolList, "{", `{"a":"`+strings.Repeat("x", maxHeld)+`",`, 1)},
 	}
+	entry := func(tools string) string { return `{"jsonrpc":"2.0","id":1,"result":{"tools":` + tools + `}}` }
+	plainText := http.Header{"Content-Type": {"text/plain"}}
+	for _, body := range []string{
+		entry(`[{"name":"read_file"},"rm_all"]`), entry(`[["rm_all"]]`), entry(`"rm_all"`), entry(`{"rm_all":1}`),
+		entry(`[{"name":"read_file","name":"rm_all"}]`), entry(`[{"Name":"rm_all","name":"read_file"}]`),
+		strings.Replace(entry(`[{"name":"rm_all"}]`), "tools", "Tools", 1), strings.Replace(entry(`[{"name":"rm_all"}]`), "result", "Result", 1),
+		byteOrderMark + entry(`[{"name":"rm_all"}]`), "\u00a0" + entry(`[{"name":"rm_all"}]`), "\xff\xfe{\x00\"\x00r\x00m\x00_\x00a\x00l\x00l\x00",
+	} {
+		rows = append(rows, &answering{status: 200, header: json, body: body}, &answering{status: 200, header: plainText, body: body},
+			&answering{status: 200, header: http.Header{}, body: body}, &answering{status: 200, header: sse, body: "data: " + body + "\n\n"})
+	}
 	for i := range rows {
+		for _, r := range []*http.Request{post("/foo/mcp", readFile), get("/foo/mcp")} { // answers to something else
+			if rec := do(start(t, filtering(), rows[i]), r); strings.Contains(strings.ReplaceAll(rec.Body.String(), "\x00", ""), "rm_all") {
+				t.Errorf("answer %d to %s passes: %.200s", i, r.Method, rec.Body.String())
+			}
+		}
 		rec := do(start(t, filtering(), rows[i]), list())
 		if strings.Contains(rec.Body.String(), "rm_all") {
 			t.Errorf("answer %d passes: %.200s", i, rec.Body.String())

@@ -3,32 +3,7 @@ package plugin
 import (
 	"net/http"
 	"strings"
-	"time"
 )
-
-// dropped are the headers that never reach a backend: those that the edge or a
-// proxy alone may set, those that would change the method or path after the
-// decision, and those of one hop.
-var dropped = map[string]bool{
-	"Forwarded": true, "X-Forwarded-Prefix": true, "X-Original-Url": true, "X-Original-Uri": true,
-	"X-Rewrite-Url": true, "X-Replaced-Path": true, "X-Http-Method-Override": true, "X-Http-Method": true,
-	"X-Method-Override": true, "Authorization": true, "Proxy-Authorization": true, "Proxy-Connection": true,
-	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Expect": true,
-}
-
-// fine are headers that pass as they are, or that forward sets.
-var fine = map[string]bool{
-	"Accept": true, "Accept-Encoding": true, "Accept-Language": true, "Authorization": true, "Cache-Control": true,
-	"Content-Length": true, "Content-Type": true, "Cookie": true, "Last-Event-Id": true, "Mcp-Method": true, "Mcp-Name": true,
-	"Mcp-Protocol-Version": true, "Mcp-Session-Id": true, "Origin": true, "Pragma": true, "Referer": true,
-	"Sec-Fetch-Dest": true, "Sec-Fetch-Mode": true, "Sec-Fetch-Site": true, "Traceparent": true, "User-Agent": true,
-	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Port": true, "X-Forwarded-Proto": true,
-	"X-Forwarded-Server": true, "X-Real-Ip": true,
-}
-
-// lasting is how long a POST may be answered, in nanoseconds, before it counts
-// whether its token expires meanwhile.
-const lasting = int64(time.Hour)
 
 // forward is reached by what no refusal stopped.
 func forward(c *call, plain bool) {
@@ -36,8 +11,9 @@ func forward(c *call, plain bool) {
 	r := c.r
 	h := r.Header
 	for key := range h {
-		if !fine[key] && unfit(key) {
+		if !fine[key] && (neverFits(key) || (namesSomebody(key) && !e.passOn[key])) {
 			delete(h, key)
+			dropped(c, "a request", key)
 		}
 	}
 	r.Trailer = nil
@@ -57,41 +33,52 @@ func forward(c *call, plain bool) {
 		}
 		h["X-Sallyport-Request"] = []string{c.id}
 	}
-	if e.foreign || c.kind == streams || c.who.grant != "" || c.who.until-c.now < lasting {
-		forwardStream(c)
-		return
+	h["Accept-Encoding"] = identity // what is encoded cannot be looked at
+	if plain {
+		c.path = r.RequestURI
+	} else {
+		c.path = r.URL.EscapedPath()
 	}
 	if !plain || e.prefix != e.backendPath {
 		mapPath(r, e)
 	}
-	e.next.ServeHTTP(c.rw, r)
+	w := &answerWriter{ResponseWriter: c.rw, c: c}
+	e.next.ServeHTTP(w, r)
+	if !w.plain {
+		w.end()
+	}
 }
+
+var identity = []string{"identity"}
 
 // noBackendToken lets pass where the backend has no token, and refuses where it
 // has one that cannot be read.
 func noBackendToken(c *call) bool {
 	delete(c.r.Header, "Authorization")
-	return c.e.backendToken == nil || refuse(c, http.StatusServiceUnavailable, "backend token", "the backend's token cannot be read: see the log")
+	return c.e.backendToken == nil || refuse(c, http.StatusServiceUnavailable, "backend_token", "the backend's token cannot be read: see the log")
 }
 
-// forwardStream stands before answers that may have to be changed.
-func forwardStream(c *call) {
-	w := newStreamWriter(c)
-	mapPath(c.r, c.e)
-	if w == nil {
-		c.e.next.ServeHTTP(c.rw, c.r)
+// maxNames bounds what dropped remembers: some names are a client's choice.
+const maxNames = 100
+
+// dropped writes one line for each name of a header that did not pass and that a
+// setting would let through.
+func dropped(c *call, of, key string) {
+	e := c.e
+	setting := "requestHeaders"
+	if of != "a request" {
+		setting = "responseHeaders"
+	}
+	if never[key] || challenges[key] || (of == "a request" && neverFits(key)) {
 		return
 	}
-	c.e.next.ServeHTTP(w, c.r)
-	w.end()
-}
-
-// unfit says which headers never pass. Those with an underscore or a dot do not
-// because many servers read both as hyphens, so they could be taken for one of
-// ours; Mcp-Param- names come from tool schemas and end in anything.
-func unfit(key string) bool {
-	return dropped[key] || (strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-")) ||
-		strings.HasPrefix(key, "X-Sallypor") || strings.HasPrefix(key, "Tailscale-")
+	e.mu.Lock()
+	known := e.told[of+key] || len(e.told) >= maxNames
+	e.told[of+key] = true
+	e.mu.Unlock()
+	if !known {
+		e.log.Warn(of + " had the header " + short(key) + ", which does not pass; " + setting + " lets it through")
+	}
 }
 
 // mapPath replaces prefix by backendPath. Both of Traefik's proxies parse

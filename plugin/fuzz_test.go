@@ -147,51 +147,9 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// sse is an event as the standard's parser dispatches it, with the type that the
-// loosest client reads, and whether any line says endpoint to anybody.
-type sse struct {
-	kind, loose, data string
-	said              bool
-}
-
-// dispatch is a parser of event streams that reads the whole stream at once.
-func dispatch(stream string) []sse {
-	stream = strings.TrimPrefix(stream, byteOrderMark)
-	stream = strings.ReplaceAll(strings.ReplaceAll(stream, "\r\n", "\n"), "\r", "\n")
-	lines := strings.Split(stream, "\n")
-	var events []sse
-	var e sse
-	var data []string
-	for i := range lines[:len(lines)-1] { // the last one is not complete
-		line := lines[i]
-		if line == "" {
-			if data != nil {
-				e.data = strings.Join(data, "\n")
-				events = append(events, e)
-			}
-			e = sse{}
-			data = nil
-			continue
-		}
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimPrefix(value, " ")
-		if name == "event" {
-			e.kind = value
-		}
-		if strings.EqualFold(strings.TrimSpace(strings.TrimPrefix(name, byteOrderMark)), "event") {
-			e.loose = strings.TrimSpace(value)
-			e.said = e.said || e.loose == "endpoint"
-		}
-		if name == "data" {
-			data = append(data, value)
-		}
-	}
-	return events
-}
-
-// FuzzEndpoint: whatever the stream and its cuts, the first endpoint that a
-// client dispatches is on its own origin and inside the prefix, and nothing else
-// has changed.
+// FuzzEndpoint: whatever the stream and its cuts, every endpoint that any client
+// dispatches is on its own origin and inside the prefix, and a stream without
+// that word has not changed.
 func FuzzEndpoint(f *testing.F) {
 	for i := range eventStreams {
 		f.Add(eventStreams[i].in, byte(1), byte(3))
@@ -199,8 +157,13 @@ func FuzzEndpoint(f *testing.F) {
 	for _, ref := range []string{"//evil.example/", `/\evil.example`, "http://node.example@evil.example", "../../x", "/%2e%2e/x", "/a/..;/b", "http:x", "\x01//evil.example"} {
 		f.Add("event: endpoint\ndata: "+ref+"\n\n", byte(7), byte(2))
 	}
+	for _, end := range []string{"\r", "\v", "\f", "\x1c", "\u0085", "\u2028", "\u2029"} {
+		f.Add("event: "+end+"endpoint\ndata: /other/steal\n\n", byte(7), byte(2))
+		f.Add("data: x"+end+"event: endpoint"+end+"data: //evil.example"+end+end+"\n\n", byte(7), byte(2))
+	}
 	f.Fuzz(func(t *testing.T, stream string, a, b byte) {
 		s := newScanner()
+		s.limit = 100 // so that long events are met
 		var got strings.Builder
 		stopped := ""
 		for rest, i := stream, 0; rest != "" && stopped == ""; i++ {
@@ -221,42 +184,33 @@ func FuzzEndpoint(f *testing.F) {
 			passed, stopped = finishScan(s)
 			got.Write(passed)
 		}
-		sent := dispatch(stream)
-		seen := dispatch(got.String())
-		strict, loose := false, false // the first endpoint was seen
-		for i := range seen {
-			if seen[i] != sent[i] && !sent[i].said {
-				t.Fatalf("event %d changed from %q to %q", i, sent[i].data, seen[i].data)
+		for name, events := range clientViews(got.String()) {
+			for i := range events {
+				if events[i].kind == "endpoint" {
+					checkEndpoint(t, name, events[i].data)
+				}
 			}
-			if (seen[i].kind == "endpoint" && !strict) || (seen[i].loose == "endpoint" && !loose) {
-				checkEndpoint(t, seen[i].data)
-			}
-			strict = strict || seen[i].kind == "endpoint"
-			loose = loose || seen[i].loose == "endpoint"
 		}
-		if stopped == "" && len(seen) != len(sent) {
-			t.Fatalf("%d events were sent, %d seen", len(sent), len(seen))
-		}
-		if stopped == "" && got.String() != stream && !strings.Contains(stream, "endpoint") {
+		if stopped == "" && got.String() != stream && !strings.Contains(stream, "endpoint") && escapeLineEnds.Replace(stream) == stream && !strings.Contains(stream, "\r") && len(stream) < 100 {
 			t.Fatalf("a stream without an endpoint changed to %q", got.String())
 		}
 	})
 }
 
 // checkEndpoint resolves as clients do.
-func checkEndpoint(t *testing.T, ref string) {
+func checkEndpoint(t *testing.T, name, ref string) {
 	t.Helper()
 	base, _ := url.Parse("http://node.example/foo/sse")
 	u, err := base.Parse(strings.TrimSpace(ref))
 	if err != nil {
 		// Browsers take a bad escape as it stands; Go does not.
 		if !strings.HasPrefix(ref, "/foo/") || strings.ContainsAny(ref, "\\\t") {
-			t.Fatalf("%q: %v", ref, err)
+			t.Fatalf("%s: %q: %v", name, ref, err)
 		}
 		return
 	}
 	if u.Host != "node.example" || u.Scheme != "http" || u.User != nil || (u.Path != "/foo" && !strings.HasPrefix(u.Path, "/foo/")) {
-		t.Fatalf("%q is %s", ref, u)
+		t.Fatalf("%s: %q is %s", name, ref, u)
 	}
 	path, _, _ := strings.Cut(ref, "?")
 	path = strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)

@@ -79,7 +79,7 @@ func admit(c *call) bool {
 
 func tooMany(c *call, wait int, why string) bool {
 	c.rw.Header().Set("Retry-After", strconv.Itoa(wait))
-	return refuse(c, http.StatusTooManyRequests, "limit", c.who.id+" is over its limit of "+why)
+	return refuse(c, http.StatusTooManyRequests, "rate_limited", c.who.id+" is over its limit of "+why)
 }
 
 // becomeStream counts a POST that opens a long stream as one.

@@ -24,12 +24,12 @@ func TestAuditAndCounters(t *testing.T) {
 		change  func(*http.Request)
 		want    map[string]interface{}
 	}{
-		{"allowed", func(*http.Request) {}, map[string]interface{}{"principal": "token:poke", "http": "POST", "method": "tools/call", "tool": "read_file", "status": nil, "client": nil}},
+		{"allowed", func(*http.Request) {}, map[string]interface{}{"principal": "token:poke", "http": "POST", "method": "tools/call", "tool": "read_file", "status": 200.0, "client": nil}},
 		{"tool", payload(named("rm_all")), map[string]interface{}{"principal": "token:poke", "tool": "rm_all", "status": 200.0}},
 		{"unauthorized", header("Authorization"), map[string]interface{}{"principal": nil, "method": nil, "status": 401.0, "client": "192.0.2.1:1234"}},
 		{"path", func(r *http.Request) { r.URL.Path = "/other" }, map[string]interface{}{"status": 404.0}},
-		{"http method", method("PUT"), map[string]interface{}{"http": "PUT", "status": 405.0}},
-		{"json-rpc", payload(`{"jsonrpc":"2.0"}`), map[string]interface{}{"status": 400.0}},
+		{"http_method", method("PUT"), map[string]interface{}{"http": "PUT", "status": 405.0}},
+		{"json_rpc", payload(`{"jsonrpc":"2.0"}`), map[string]interface{}{"status": 400.0}},
 		{"tool", payload(named(strings.Repeat("x", 5000))), map[string]interface{}{"tool": strings.Repeat("x", 128) + "…"}},
 	}
 	for i := range rows {

@@ -40,7 +40,7 @@ func authenticateJWT(c *call, text string) bool {
 	case "":
 	case keysUnavailable:
 		c.rw.Header().Set("Retry-After", "10")
-		return refuse(c, http.StatusServiceUnavailable, "issuer down", why)
+		return refuse(c, http.StatusServiceUnavailable, "issuer_down", why)
 	default:
 		return wrongToken(c, why)
 	}

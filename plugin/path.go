@@ -45,23 +45,46 @@ func checkPath(c *call) bool {
 	return true
 }
 
-// The forms of a request, by its method.
+// The forms of a request, by its method. HEAD is served where the edge answers
+// itself only: a proxy gives the connection of a HEAD back to its pool at once,
+// and a handler that serves GET and HEAD alike keeps the next request on it
+// waiting.
 const (
 	withBody = iota + 1
 	withoutBody
 	opensStream // or answers in one piece
 )
 
-var forms = map[string]int{"POST": withBody, "HEAD": withoutBody, "DELETE": withoutBody, "GET": opensStream}
+var forms = map[string]int{"POST": withBody, "DELETE": withoutBody, "GET": opensStream}
 
-// refuseForm refuses other methods, bodies where none belong, and Upgrade.
+// refuseForm refuses other methods, bodies where none belong, and Upgrade. A
+// server may ignore an offer of h2c (RFC 9110, section 7.8), which some clients
+// send with every first request.
 func refuseForm(c *call) bool {
+	h := c.r.Header
+	if h["Upgrade"] != nil && offersH2C(h["Upgrade"]) {
+		delete(h, "Upgrade")
+		delete(h, "Http2-Settings")
+	}
+	form := forms[c.method]
 	switch {
-	case c.r.Header["Upgrade"] != nil:
+	case h["Upgrade"] != nil:
 		return refuse(c, http.StatusBadRequest, "upgrade", "this endpoint does not change protocols")
-	case forms[c.method] != 0:
+	case form == 0:
+		c.rw.Header().Set("Allow", "GET, POST, DELETE")
+		return refuse(c, http.StatusMethodNotAllowed, "http_method", "this endpoint serves GET, POST and DELETE")
+	case form != withBody && c.r.ContentLength != 0:
 		return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
 	}
-	c.rw.Header().Set("Allow", "GET, HEAD, POST, DELETE")
-	return refuse(c, http.StatusMethodNotAllowed, "http method", "this endpoint serves GET, HEAD, POST and DELETE")
+	return true
+}
+
+// offersH2C says whether nothing but h2c is offered.
+func offersH2C(values []string) bool {
+	for _, protocol := range strings.Split(strings.Join(values, ","), ",") {
+		if !strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
+			return false
+		}
+	}
+	return true
 }

@@ -56,6 +56,8 @@ func called(m, params string) string {
 
 var refusals = []refusal{
 	{"upgrade", header("Upgrade", "websocket"), 400, nil},
+	{"h2c and another protocol", header("Upgrade", "h2c, websocket"), 400, nil},
+	{"method HEAD", method("HEAD"), 405, nil},
 	{"method PUT", method("PUT"), 405, nil},
 	{"method OPTIONS", method("OPTIONS"), 405, nil},
 	{"method CONNECT", method("CONNECT"), 405, nil},
@@ -168,7 +170,8 @@ func TestAccepts(t *testing.T) {
 		{"a notification", payload(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)},
 		{"a response", payload(`{"jsonrpc":"2.0","id":3,"result":{}}`)},
 		{"a subscription", payload(called("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`))},
-		{"GET", method("GET")}, {"HEAD", method("HEAD")}, {"DELETE", method("DELETE")},
+		{"GET", method("GET")}, {"DELETE", method("DELETE")},
+		{"an offer of h2c", both(header("Upgrade", "h2c"), header("Http2-Settings", "AAMAAABk"))},
 		{"a trailing slash", func(r *http.Request) { r.URL.Path = "/mcp/" }},
 	}
 	for i := range rows {

@@ -101,7 +101,7 @@ func wellKnown(c *call, path string) bool {
 	h.Set("Access-Control-Allow-Origin", "*")
 	rest := strings.TrimPrefix(path, metadataPath)
 	if is == nil || rest == path || !hasMetadata(c.e, rest) {
-		return refuse(c, http.StatusNotFound, "well-known", "nothing is published here")
+		return refuse(c, http.StatusNotFound, "well_known", "nothing is published here")
 	}
 	switch c.method {
 	case http.MethodGet, http.MethodHead:
@@ -112,7 +112,7 @@ func wellKnown(c *call, path string) bool {
 		return answer(c, http.StatusNoContent, "metadata", "", nil)
 	default:
 		h.Set("Allow", "GET, HEAD, OPTIONS")
-		return refuse(c, http.StatusMethodNotAllowed, "http method", "the metadata can only be read")
+		return refuse(c, http.StatusMethodNotAllowed, "http_method", "the metadata can only be read")
 	}
 	if rest == "" {
 		rest = is.resource.base

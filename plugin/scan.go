@@ -2,219 +2,272 @@ package plugin
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 )
 
 // scanner reads an event stream (WHATWG HTML, section 9.2) as it passes. It holds
 // the current event until its blank line, before which no client acts on it,
-// changes it where that is due, and passes everything else on to the byte.
+// changes it where that is due, and passes everything else on.
+//
+// Clients split streams in three ways: at LF only, at LF, CR and CRLF, or at all
+// that Unicode calls a line end. A lone CR is passed on as LF, so that the first
+// two find the same lines; what only the third takes for a line end is escaped
+// where it would make a difference, as JSON has it. An event that is of type
+// endpoint to any of them is mapped for all of them, or closes the stream.
 type scanner struct {
 	place  place
-	seek   bool    // the endpoint is still to come
 	grants *grants // not nil: lists of tools are filtered
 	limit  int     // bytes of an event that are held
 
-	held     []byte // of the current event, or of the current line when passing
-	line     int    // start of the current line in held
-	seen     int    // held has no line end from line to here
-	begun    bool   // the byte order mark is behind
-	afterCR  bool
-	passing  bool // the event is too long to be held: its lines pass
-	skipLine bool // the line is too long to be held: its bytes pass
-	endpoint bool // the event has that type for some client
-	plain    bool // ... and for every other one, too
-	fields   bool // the event has a field
+	held    []byte // of the current event, whole lines and the begin of one
+	afterCR bool   // a CR has passed as LF; an LF now is its second half
+	long    bool   // the event is too long to be held: its lines pass
+	inLine  bool   // ... and so does the rest of this line
+	comment bool   // ... which is a comment before the event
 }
 
 // maxEvent is far more than an endpoint event needs.
 const maxEvent = 64 << 10
 
+// looseSpace is what some client or other trims off a value: line ends, spaces,
+// control characters and the byte order mark.
+const looseSpace = "\n\r\t\v\f \x00\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f" +
+	"\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+
+const (
+	space     = `[\x00-\x09\x0b-\x20\x7f\x{85}\x{a0}\x{1680}\x{2000}-\x{200f}\x{2028}\x{2029}\x{202f}\x{205f}\x{2060}\x{3000}\x{feff}]*`
+	separator = `[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`
+)
+
+var (
+	// saysEndpoint finds a line that is the type endpoint for some client.
+	saysEndpoint = regexp.MustCompile(`(?:^|` + separator + `)` + space + `(?i:event)` + space + `:` + space + `endpoint` + space + `(?:$|` + separator + `)`)
+
+	// escapeLineEnds leaves LF, CR and CRLF as the only ones.
+	escapeLineEnds = strings.NewReplacer("\v", `\u000b`, "\f", `\u000c`, "\x1c", `\u001c`, "\x1d", `\u001d`, "\x1e", `\u001e`,
+		"\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
+	charset = regexp.MustCompile(`charset\s*=\s*"?([^";,\s]*)`)
+
+	endpointWord = []byte("endpoint")
+	blankLine    = []byte("\n\n")
+	blankLineCR  = []byte("\n\r\n")
+)
+
 // feed takes what the backend sent and returns what the client gets now. The
 // second result says why the stream must be closed.
 func feed(s *scanner, p []byte) ([]byte, string) {
-	var passed []byte
+	if s.afterCR || bytes.IndexByte(p, '\r') >= 0 {
+		p = lineEnds(s, p)
+	}
+	if len(s.held) == 0 && !s.long && s.grants == nil && bytes.HasSuffix(p, blankLine) && !bytes.Contains(p, endpointWord) {
+		return p, ""
+	}
+	seen := len(s.held)
 	s.held = append(s.held, p...)
-	for s.seek || s.grants != nil {
-		if s.afterCR && s.line < len(s.held) {
-			s.afterCR = false
-			if s.held[s.line] == '\n' { // the second half of a line end
-				s.line++
-				s.seen = s.line
-				if s.line == 1 { // of a line that has passed
-					passed, _ = release(s, passed, false)
-				}
-			}
+	var passed []byte
+	if s.long {
+		var why string
+		passed, why = feedLong(s)
+		if why != "" || s.long {
+			return passed, why
 		}
-		i := bytes.IndexAny(s.held[s.seen:], "\r\n")
-		if i < 0 {
-			s.seen = len(s.held)
-			return overflow(s, passed)
+		seen = 0
+	}
+	end := lastBlank(s.held, seen)
+	events, why := changeEvents(s, s.held[:end])
+	passed = append(passed, events...)
+	if end > 0 {
+		s.held = append(s.held[:0], s.held[end:]...)
+	}
+	if why != "" {
+		return passed, why
+	}
+	return feedRest(s, passed)
+}
+
+// lineEnds makes an LF of each CR that none follows. A CR at the end of p is
+// passed on as an LF at once: an event must not wait for the next one.
+func lineEnds(s *scanner, p []byte) []byte {
+	if s.afterCR && len(p) > 0 {
+		s.afterCR = false
+		if p[0] == '\n' {
+			p = p[1:]
 		}
-		end := s.seen + i
-		ended, why := readLine(s, s.held[s.line:end])
-		s.afterCR = s.held[end] == '\r'
-		s.line = end + 1
-		s.seen = s.line
-		if why == "" && (ended || s.passing || !s.fields) {
-			passed, why = release(s, passed, ended)
-		}
+	}
+	s.afterCR = s.afterCR || bytes.HasSuffix(p, []byte("\r"))
+	if !s.afterCR && bytes.Count(p, []byte("\r")) == bytes.Count(p, []byte("\r\n")) {
+		return p
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(p, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+}
+
+// lastBlank returns where the last blank line of held ends, or 0. Up to seen
+// there is none but at its begin.
+func lastBlank(held []byte, seen int) int {
+	from := seen - 2
+	if from < 0 {
+		from = 0
+	}
+	end := 0
+	if i := bytes.LastIndex(held[from:], blankLine); i >= 0 {
+		end = from + i + 2
+	}
+	if i := bytes.LastIndex(held[from:], blankLineCR); i >= 0 && from+i+3 > end {
+		end = from + i + 3
+	}
+	if end == 0 {
+		return startBlank(held)
+	}
+	return end
+}
+
+// startBlank returns the length of the blank line that text starts with, or 0.
+func startBlank(text []byte) int {
+	if bytes.HasPrefix(text, []byte("\n")) {
+		return 1
+	}
+	if bytes.HasPrefix(text, []byte("\r\n")) {
+		return 2
+	}
+	return 0
+}
+
+// firstBlank returns where the first event of text ends.
+func firstBlank(text []byte) int {
+	end := len(text)
+	if n := startBlank(text); n > 0 {
+		return n
+	}
+	if i := bytes.Index(text, blankLine); i >= 0 {
+		end = i + 2
+	}
+	if i := bytes.Index(text[:end], blankLineCR); i >= 0 {
+		end = i + 3
+	}
+	return end
+}
+
+// changeEvents changes what has to be changed of whole events.
+func changeEvents(s *scanner, events []byte) ([]byte, string) {
+	if s.grants == nil && !bytes.Contains(events, endpointWord) {
+		return events, ""
+	}
+	var passed []byte
+	for len(events) > 0 {
+		n := firstBlank(events)
+		event, why := changeEvent(s, events[:n])
 		if why != "" {
 			return passed, why
 		}
+		passed = append(passed, event...)
+		events = events[n:]
 	}
-	passed = append(passed, s.held...)
-	s.held = nil
 	return passed, ""
 }
 
-// overflow passes on what has grown beyond what is held.
-func overflow(s *scanner, passed []byte) ([]byte, string) {
-	if len(s.held) <= s.limit && !s.skipLine {
+// feedRest looks at an event that is not whole. Comments pass at once.
+func feedRest(s *scanner, passed []byte) ([]byte, string) {
+	for len(s.held) > 0 && s.held[0] == ':' {
+		n := bytes.IndexByte(s.held, '\n') + 1
+		if n == 0 || bytes.Contains(s.held[:n], endpointWord) {
+			break
+		}
+		passed = append(passed, s.held[:n]...)
+		s.held = s.held[n:]
+	}
+	if len(s.held) <= s.limit {
 		return passed, ""
 	}
-	if s.endpoint || (s.grants != nil && !s.passing) {
+	s.held = escaped(s.held)
+	if s.grants != nil || saysEndpoint.Match(s.held) {
 		return passed, "an event is too long to be changed"
 	}
-	if !s.skipLine && s.line < len(s.held) {
-		s.skipLine = true
-		s.fields = s.fields || s.held[s.line] != ':'
-	}
-	s.passing = true
-	passed = append(passed, s.held...)
-	s.held = s.held[:0]
-	s.line = 0
-	s.seen = 0
-	return passed, ""
+	s.long = true
+	lines := bytes.LastIndexByte(s.held, '\n') + 1 // none of them is the type endpoint
+	s.comment = lines == 0 && s.held[0] == ':'
+	passed = append(passed, s.held[:lines]...)
+	s.held = s.held[lines:]
+	more, why := feedLong(s)
+	return append(passed, more...), why
 }
 
-// readLine notes what a complete line says and whether it ends the event. It
-// takes more for an endpoint event than the standard does, since clients do.
-func readLine(s *scanner, line []byte) (bool, string) {
-	if s.skipLine {
-		s.skipLine = false
-		s.begun = true
-		return false, ""
-	}
-	if !s.begun {
-		s.begun = true
-		line = bytes.TrimPrefix(line, []byte(byteOrderMark))
-	}
-	if len(line) == 0 || line[0] == ':' {
-		return len(line) == 0, ""
-	}
-	s.fields = true
-	name, value := field(line)
-	if strings.EqualFold(strings.TrimSpace(name), "event") {
-		// What only loose clients read as the type takes back nothing that the
-		// strict ones have read, and does not count as the first endpoint.
-		exact := name == "event" && line[0] == 'e'
-		s.endpoint = s.seek && (strings.TrimSpace(value) == "endpoint" || (s.endpoint && !exact))
-		s.plain = exact && value == "endpoint"
-		if s.endpoint && s.passing {
-			return false, "an event turned out to be the endpoint after its data had passed"
-		}
-	}
-	return false, ""
-}
-
-const byteOrderMark = "\xef\xbb\xbf"
-
-// field splits a line at its colon and takes one space off the value.
-func field(line []byte) (string, string) {
-	name, value, _ := strings.Cut(strings.TrimPrefix(string(line), byteOrderMark), ":")
-	return name, strings.TrimPrefix(value, " ")
-}
-
-// release takes the lines read so far out of held, changed where it is due.
-func release(s *scanner, passed []byte, ended bool) ([]byte, string) {
-	event := s.held[:s.line]
-	if ended {
-		if !s.passing && s.fields {
-			var why string
-			if event, why = change(s, event); why != "" {
-				return passed, why
-			}
-		}
-		s.endpoint = false
-		s.fields = false
-	}
-	s.passing = s.passing && s.fields
-	passed = append(passed, event...)
-	s.held = append(s.held[:0], s.held[s.line:]...)
-	s.line = 0
-	s.seen = 0
-	return passed, ""
-}
-
-// change rewrites one whole event: its data becomes one line where the first one
-// was.
-func change(s *scanner, event []byte) ([]byte, string) {
-	var before, after []byte
-	var values []string
-	lineEnd := ""
-	for rest := event; len(rest) > 0; {
-		n := bytes.IndexAny(rest, "\r\n")
-		size := n + 1
-		if n < 0 {
-			n = len(rest)
-			size = n
-		} else if rest[n] == '\r' && size < len(rest) && rest[size] == '\n' {
-			size++
-		}
-		name, value := field(rest[:n])
+// feedLong passes on the lines of an event that is too long to be held. After its
+// data has passed it must not become an endpoint.
+func feedLong(s *scanner) ([]byte, string) {
+	var passed []byte
+	for len(s.held) > 0 {
+		n := bytes.IndexByte(s.held, '\n') + 1
+		blank := startBlank(s.held)
+		s.inLine = s.inLine || harmlessLine.Match(s.held)
 		switch {
-		case name == "data":
-			if values == nil {
-				lineEnd = string(rest[n:size])
-			}
-			values = append(values, value)
-		case s.endpoint && strings.EqualFold(strings.TrimSpace(name), "data"):
-			return nil, "its endpoint event has data for some clients only"
-		case values == nil:
-			before = append(before, rest[:size]...)
-		default:
-			after = append(after, rest[:size]...)
+		case s.inLine && n == 0:
+			n = wholeRunes(s.held)
+			passed = append(passed, escaped(s.held[:n])...)
+			s.held = s.held[n:]
+			return passed, ""
+		case n == 0 && len(s.held) <= maxLine:
+			return passed, ""
+		case n == 0 || (!s.inLine && saysEndpoint.Match(escaped(s.held[:n]))):
+			return passed, "an event goes on after data that was too long to be held"
 		}
-		rest = rest[size:]
+		passed = append(passed, escaped(s.held[:n])...)
+		s.held = s.held[n:]
+		s.inLine = false
+		if blank > 0 || s.comment {
+			s.long = false
+			s.comment = false
+			return passed, ""
+		}
 	}
-	if values == nil {
-		return event, ""
-	}
-	data := strings.Join(values, "\n")
-	to, why := changed(s, data)
-	if why != "" || to == data {
-		return event, why
-	}
-	return []byte(string(before) + "data: " + to + lineEnd + string(after)), ""
+	return passed, ""
 }
 
-func changed(s *scanner, data string) (string, string) {
-	if s.endpoint {
-		s.seek = !s.plain
-		to, why := publicEndpoint(s.place, data)
-		if why != "" {
-			why = "its endpoint event cannot be mapped: " + why
+// maxLine bounds a line of a long event that is looked at as a whole.
+const maxLine = 1 << 10
+
+// harmlessLine begins with what no client takes for a type.
+var harmlessLine = regexp.MustCompile(`^(?::|data[:\r\n]|id[:\r\n]|retry[:\r\n])`)
+
+// wholeRunes is the length of text without the begin of a line end at its end.
+func wholeRunes(text []byte) int {
+	for _, begin := range []string{"\xe2\x80", "\xe2", "\xc2"} {
+		if bytes.HasSuffix(text, []byte(begin)) {
+			return len(text) - len(begin)
 		}
-		return to, why
 	}
-	if s.grants == nil {
-		return data, ""
+	return len(text)
+}
+
+// escaped leaves LF, CR and CRLF as the only line ends.
+func escaped(text []byte) []byte {
+	if bytes.IndexAny(text, "\v\f\x1c\x1d\x1e") < 0 && !bytes.Contains(text, []byte("\u2028")) &&
+		!bytes.Contains(text, []byte("\u2029")) && !bytes.Contains(text, []byte("\u0085")) {
+		return text
 	}
-	list, ok := filterList([]byte(data), s.grants)
-	if !ok && strings.HasPrefix(strings.TrimSpace(data), "[") {
-		return "", "a batch cannot be filtered"
-	}
-	return string(list), ""
+	return []byte(escapeLineEnds.Replace(string(text)))
 }
 
 // finishScan returns what is still held when the stream ends. An event without
 // its blank line is treated as whole: some clients take it.
 func finishScan(s *scanner) ([]byte, string) {
-	if s.line < len(s.held) {
-		if _, why := readLine(s, s.held[s.line:]); why != "" {
-			return nil, why
+	if s.long {
+		if !s.inLine {
+			return nil, "" // the begin of a line
 		}
-		s.line = len(s.held)
+		return s.held, ""
 	}
-	return release(s, nil, true)
+	return changeEvents(s, s.held)
+}
+
+// scanWhole is for a stream that has been held.
+func scanWhole(s *scanner, body []byte) ([]byte, string) {
+	s.grants = nil
+	passed, why := feed(s, body)
+	if why != "" {
+		return nil, why
+	}
+	rest, why := finishScan(s)
+	return append(passed, rest...), why
 }

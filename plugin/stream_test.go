@@ -47,22 +47,24 @@ func (a *answering) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 const evil = "event: endpoint\ndata: http://evil.example/\n\n"
 
-// Only a good event stream is changed.
+// Only a good event stream is changed, and what a client that asked for one could
+// take for it.
 func TestOtherAnswersPass(t *testing.T) {
 	logged(t)
 	rows := []struct {
-		method, kind string
-		status       int
+		kind, accept string
+		status, want int
 	}{
-		{"GET", "text/event-stream", 404}, {"GET", "text/event-stream", 302}, {"GET", "text/html", 200}, {"GET", "application/json", 200},
-		{"HEAD", "text/event-stream", 200},
+		{"text/event-stream", "text/event-stream", 404, 404}, {"text/event-stream", "text/event-stream", 302, 302},
+		{"text/html", "*/*", 200, 200}, {"application/json", "", 200, 200}, {"text/html", "text/event-stream", 200, 502},
+		{"text/event-stream", "*/*", 200, 502},
 	}
 	for i := range rows {
 		b := &answering{status: rows[i].status, body: evil, header: http.Header{"Content-Type": {rows[i].kind}, "Content-Encoding": {"gzip"}, "Content-Length": {"43"}}}
 		r := get("/foo/sse")
-		r.Method = rows[i].method
+		r.Header.Set("Accept", rows[i].accept)
 		rec := do(start(t, foreign(), b), r)
-		if rec.Code != rows[i].status || rec.Body.String() != evil || rec.Header().Get("Content-Length") != "43" || rec.Header().Get("Content-Encoding") != "gzip" {
+		if rec.Code != rows[i].want || (rec.Code != 502) != (rec.Body.String() == evil) {
 			t.Errorf("%v: changed to %d %q", rows[i], rec.Code, rec.Body.String())
 		}
 	}
@@ -75,7 +77,7 @@ func TestStreamIsStopped(t *testing.T) {
 	if rec.Body.Len() != 0 || b.encoding != "identity" {
 		t.Errorf("%q passes, encoding %q", rec.Body.String(), b.encoding)
 	}
-	if !strings.Contains(log.String(), "cannot be mapped") || !strings.Contains(log.String(), `"verdict":"answer stopped"`) {
+	if !strings.Contains(log.String(), "cannot be mapped") || !strings.Contains(log.String(), `"verdict":"answer_stopped"`) {
 		t.Errorf("log: %s", log.String())
 	}
 	// A client takes an endpoint as the answer to its first message, too.
@@ -137,32 +139,6 @@ func streamed(t *testing.T, kind, endpoint string) {
 		t.Errorf("Content-Length %d", resp.ContentLength)
 	}
 	_ = resp.Body.Close()
-}
-
-// bare says whether the backend gets the writer of the server itself.
-type bare struct{ got bool }
-
-func (b *bare) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
-	_, wrapped := rw.(*httptest.ResponseRecorder)
-	b.got = wrapped
-	rw.WriteHeader(200)
-}
-
-func TestOnlyStreamsAreWrapped(t *testing.T) {
-	logged(t)
-	b := &bare{}
-	h := start(t, config(), b)
-	for _, m := range []string{"initialize", "tools/list"} {
-		if do(h, post("/mcp/mcp", called(m, "{}"))); !b.got {
-			t.Errorf("the answer to %s is wrapped", m)
-		}
-	}
-	if do(h, post("/mcp/mcp", readFile)); !b.got {
-		t.Error("the answer to a call is wrapped")
-	}
-	if do(h, get("/mcp/sse")); b.got {
-		t.Error("a stream is not wrapped")
-	}
 }
 
 // breaking panics as a writer of a proxy whose client is gone.

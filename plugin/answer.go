@@ -1,0 +1,285 @@
+package plugin
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// answerWriter stands before every answer of the backend: what a client could
+// follow with its token is decided here.
+//
+// ResponseWriter is embedded, so that Header stays a method of compiled code. It
+// flushes the inner writer itself: Traefik never sees a Flush method of an
+// interpreted type. It recovers from panics: with Traefik's fast proxy they would
+// happen on a goroutine of its own and end Traefik. Only what cannot panic is
+// done without that.
+type answerWriter struct {
+	http.ResponseWriter
+	c       *call
+	plain   bool // bytes pass as they are, and need no flush
+	wrote   bool
+	dead    bool
+	flushes bool
+	ends    bool     // the token expires, or its grant can be revoked
+	scan    *scanner // of an event stream
+	filter  *grants  // of an answer that is held: it is filtered
+	held    []byte
+}
+
+var errClosed = errors.New("sallyport: the answer was stopped")
+
+// maxHeld bounds an answer or event that is held to be filtered.
+const maxHeld = 16 << 20
+
+// plainKinds are content types of answers in one piece.
+var plainKinds = map[string]bool{"application/json": true, "application/json; charset=utf-8": true, "text/plain; charset=utf-8": true, "text/plain": true}
+
+// WriteHeader decides what the answer is. Most are plain: a success of known
+// length, of a kind that no client takes for an event stream.
+func (w *answerWriter) WriteHeader(code int) {
+	if w.wrote {
+		return
+	}
+	h := w.ResponseWriter.Header()
+	plain := code >= 200 && code < 300 && h["Content-Length"] != nil && !w.c.e.cfg.FilterTools && w.c.method != "GET"
+	for key := range h {
+		if !plainAnswer[key] {
+			plain = false
+		}
+	}
+	if kind := h["Content-Type"]; plain && kind != nil && !plainKinds[kind[0]] {
+		plain = false
+	}
+	if !plain {
+		w.writeOther(code, h)
+		return
+	}
+	w.wrote = true
+	w.plain = true
+	w.c.status = code
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write passes bytes on, changed or not. It returns len(p) for what is held.
+func (w *answerWriter) Write(p []byte) (int, error) {
+	if w.plain {
+		return w.ResponseWriter.Write(p)
+	}
+	return w.write(p)
+}
+
+// writeOther is for the answers that may have to be changed, or stopped.
+func (w *answerWriter) writeOther(code int, h http.Header) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.dead = true
+		}
+	}()
+	if code >= 100 && code < 200 {
+		if checkAnswerHeaders(w.c, h) == "" {
+			w.ResponseWriter.WriteHeader(code)
+		}
+		return
+	}
+	w.wrote = true
+	w.c.status = code
+	why := checkAnswerHeaders(w.c, h)
+	switch {
+	case code == http.StatusUnauthorized || code == http.StatusProxyAuthRequired:
+		why = "the backend answers " + strconv.Itoa(code) + ": it wants a token that the edge does not send it; give backendTokenFile the backend's own"
+	case code < 100 || code > 999:
+		why = "the backend answers with the status " + strconv.Itoa(code)
+	case why == "" && code < 300:
+		why = w.success(h)
+	}
+	if why != "" {
+		w.fail(why)
+		return
+	}
+	if w.filter == nil {
+		w.flushes = w.scan != nil || h["Content-Length"] == nil
+		w.plain = !w.flushes
+		w.ResponseWriter.WriteHeader(code)
+	}
+	w.flush()
+}
+
+// success prepares a good answer: it is an event stream, held and filtered, or
+// passes. Some clients take the answer to their GET for a stream, whatever its
+// type.
+func (w *answerWriter) success(h http.Header) string {
+	kind := strings.ToLower(strings.Join(h["Content-Type"], ","))
+	c := w.c
+	stream := strings.Contains(kind, "event-stream")
+	if !stream && c.method == "GET" {
+		stream = strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")), "event-stream")
+	}
+	var filtered *grants
+	if c.e.cfg.FilterTools && !c.who.grants.all {
+		filtered = c.who.grants
+	}
+	if !stream && filtered == nil {
+		return ""
+	}
+	if encoding := strings.ToLower(strings.Join(h["Content-Encoding"], ",")); encoding != "" && encoding != "identity" {
+		return "the backend encodes its answer although it was asked not to"
+	}
+	if other := charset.FindStringSubmatch(kind); other != nil && other[1] != "utf-8" && other[1] != "utf8" {
+		return "the backend's answer is in another character set than UTF-8"
+	}
+	if filtered != nil && !strings.Contains(kind, "event-stream") {
+		w.filter = filtered
+	}
+	if !stream {
+		return ""
+	}
+	h.Del("Content-Length")
+	w.ends = c.who.until != math.MaxInt64 || c.who.grant != ""
+	w.scan = &scanner{place: newPlace(c), limit: maxEvent, grants: filtered}
+	if filtered != nil {
+		w.scan.limit = maxHeld
+	}
+	return ""
+}
+
+func (w *answerWriter) write(p []byte) (n int, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.dead = true
+			n = 0
+			err = errClosed
+		}
+	}()
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case w.dead:
+		return 0, errClosed
+	case w.filter != nil:
+		w.held = append(w.held, p...)
+		if len(w.held) > maxHeld {
+			w.fail("the backend's answer is too long to be filtered")
+			return 0, errClosed
+		}
+		return len(p), nil
+	case w.scan != nil && w.ends && w.over():
+		return 0, errClosed
+	case w.scan != nil:
+		passed, why := feed(w.scan, p)
+		return len(p), w.pass(passed, why)
+	}
+	n, err = w.ResponseWriter.Write(p)
+	w.flush()
+	return n, err
+}
+
+// over ends a stream whose token has expired, or whose grant was revoked.
+func (w *answerWriter) over() bool {
+	why := ended(w.c)
+	if why == "" {
+		return false
+	}
+	w.dead = true
+	w.c.verdict = "ended"
+	w.c.e.log.Info("a stream of " + w.c.who.id + " was ended: " + why)
+	return true
+}
+
+// pass writes what a scan let through.
+func (w *answerWriter) pass(passed []byte, why string) error {
+	if len(passed) > 0 {
+		if _, err := w.ResponseWriter.Write(passed); err != nil {
+			return err
+		}
+		w.flush()
+	}
+	if why != "" {
+		w.close(why)
+		return errClosed
+	}
+	return nil
+}
+
+func (w *answerWriter) flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok && w.flushes {
+		f.Flush()
+	}
+}
+
+// end passes on what is held when the backend's answer is complete.
+func (w *answerWriter) end() {
+	switch {
+	case w.dead:
+	case w.filter != nil:
+		body, why := filterAnswer(w.held, w.filter)
+		if why == "" && w.scan != nil {
+			body, why = scanWhole(w.scan, body)
+		}
+		if why != "" {
+			w.fail(why)
+			return
+		}
+		w.ResponseWriter.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.ResponseWriter.WriteHeader(w.c.status)
+		_, _ = w.ResponseWriter.Write(body)
+	case w.scan != nil:
+		_ = w.pass(finishScan(w.scan))
+	}
+}
+
+// fail answers 502 instead of what the backend sent.
+func (w *answerWriter) fail(why string) {
+	w.close(why)
+	w.flushes = true
+	h := w.ResponseWriter.Header()
+	for key := range h { // all is the backend's
+		delete(h, key)
+	}
+	text := []byte("the answer of the backend cannot be passed on: see the log\n")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	answer(w.c, http.StatusBadGateway, w.c.verdict, "text/plain; charset=utf-8", text)
+	w.flush() // the proxy breaks the connection at the error that Write returns
+}
+
+// close lets nothing more through: the proxy ends the answer at the error that
+// Write returns.
+func (w *answerWriter) close(why string) {
+	w.dead = true
+	w.c.verdict = "answer_stopped"
+	w.c.e.log.Error("an answer for " + w.c.who.id + " was stopped: " + why)
+}
+
+// checkAnswerHeaders maps addresses, drops what an answer shall not plant, and
+// says why the answer must be stopped.
+func checkAnswerHeaders(c *call, h http.Header) string {
+	why := ""
+	for key := range h {
+		switch {
+		case plainAnswer[key]:
+		case challenges[key] || (planted[key] && !c.e.passBack[key]):
+			delete(h, key)
+			dropped(c, "an answer", key)
+		case addresses[key]:
+			wrong := mapAddress(c, h, key)
+			if wrong != "" {
+				why = "its " + key + " cannot be mapped: " + wrong
+			}
+		}
+	}
+	return why
+}
+
+// mapAddress maps a header like an endpoint: a client sends its token there.
+func mapAddress(c *call, h http.Header, key string) string {
+	values := h[key]
+	if len(values) != 1 {
+		return "it is there more than once"
+	}
+	to, why := publicEndpoint(newPlace(c), values[0])
+	h[key] = []string{to}
+	return why
+}
