@@ -232,8 +232,9 @@ fi
 keys
 forbidden
 login
-folders=".sallyport .sallyport/login .sallyport/login-revoked .sallyport/audit .sallyport/audit/login .sallyport/edge .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
-tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token"
+folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
+folders="$folders .sallyport/audit .sallyport/audit/sandboxd .sallyport/audit/hub .sallyport/audit/login .sallyport/run .sallyport/run/sandboxd .sallyport/run/hub"
+tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token .sallyport/owner/key"
 files=".env $tokens config/mcp.json"
 mkdir -p $folders
 for file in $tokens; do

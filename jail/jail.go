@@ -142,7 +142,7 @@ func (j *Jail) open(needABI int) error {
 
 func (j *Jail) openFull(needABI int) (err error) {
 	if j.cfg.InContainer {
-		if path, err := procfs.MountedSocket(j.cfg.Writable); path != "" || err != nil {
+		if path, err := procfs.MountedSocket(j.cfg.Writable, j.cfg.Keyed); path != "" || err != nil {
 			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
 		}
 	}

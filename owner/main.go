@@ -24,7 +24,7 @@ var program = cli.Program{
 		{Name: "doctor", Help: "test every hop of the installation and print the fix", Main: doctor.Main},
 		{Name: "attack", Help: "try the escapes on your own running installation", Main: attack.Main},
 		{Name: "plan", Help: "print what a compromised part could do on this host", Main: plan.Main},
-		{Name: "token", Help: "make, hash and check tokens", Words: "new hash check", Main: token.Main},
+		{Name: "token", Help: "make, hash and check tokens", Words: "new key hash check", Main: token.Main},
 		{Name: "approve", Help: "list what waits for you, or approve it", Main: approve.Approve},
 		{Name: "deny", Help: "deny what waits", Main: approve.Deny},
 		{Name: "ps", Help: "list the calls and commands that run", Main: approve.PS},

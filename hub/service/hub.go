@@ -112,7 +112,10 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 		return nil, errors.Join(err, office.Close())
 	}
 	h.office = office
-	h.serveOwner()
+	if err := h.serveOwner(); err != nil {
+		h.Close()
+		return nil, err
+	}
 	return h, nil
 }
 

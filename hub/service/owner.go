@@ -13,7 +13,7 @@ import (
 )
 
 // serveOwner adds the hub's own operations to the owner's socket and serves it.
-func (h *Hub) serveOwner() {
+func (h *Hub) serveOwner() error {
 	h.office.Handle(ownersock.OpServers, func(ownersock.Request) (any, error) { return h.list(), nil })
 	h.office.Handle(ownersock.OpWithheld, func(r ownersock.Request) (any, error) {
 		list, sum, err := pins.Accept(h.set.StateDir, r.Name, "")
@@ -24,7 +24,7 @@ func (h *Hub) serveOwner() {
 		return shown, err
 	})
 	h.office.Handle(ownersock.OpAccept, func(r ownersock.Request) (any, error) { return nil, h.accept(r.Name, r.Sum) })
-	h.office.Start()
+	return h.office.Start()
 }
 
 func (h *Hub) list() []ownersock.Upstream {

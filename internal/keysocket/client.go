@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -37,6 +38,23 @@ func Dial(ctx context.Context, path string, k Key) (*net.UnixConn, error) {
 		return nil, err
 	}
 	return c.(*net.UnixConn), nil
+}
+
+// RefusesStrangers reports, as an error, a socket at path that serves somebody
+// who sends another key than its own: sockets that commands can reach are tried
+// so at the start. The error is nil if it refuses.
+func RefusesStrangers(ctx context.Context, path string) error {
+	var stranger Key
+	copy(stranger.line[:], strings.Repeat("0", digits)+"\n")
+	c, err := Dial(ctx, path, stranger)
+	switch {
+	case err == nil:
+		c.Close()
+		return fmt.Errorf("%s serves whoever connects, also without its key", path)
+	case errors.Is(err, ErrRefused):
+		return nil
+	}
+	return err
 }
 
 func prove(c net.Conn, k Key) error {

@@ -10,9 +10,11 @@ package keysocket
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -60,9 +62,25 @@ func ParseKey(text []byte) (k Key, err error) {
 	return k, nil
 }
 
+// Create makes a random key in a new file of mode 0600. A file that exists is
+// left as it is and is an error that matches fs.ErrExist.
+func Create(path string) error {
+	bits := make([]byte, digits/2)
+	rand.Read(bits) // never fails: it ends the program instead
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%x\n", bits)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(path) // half a key is worse than none
+	}
+	return err
+}
+
 // ReadKey reads a key file: a regular file, not a symbolic link, that its
-// group may at most read and others may not touch. Make one with
-// "sallyport token new FILE".
+// group may at most read and others may not touch. "make env" and "make run"
+// make one.
 func ReadKey(path string) (k Key, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -3,12 +3,16 @@ package ownersock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/internal/desk"
+	"github.com/sallyport-dev/sallyport/internal/keysocket"
 )
 
 // An Office is all that a process has for its owner: the audit, the desk, and
@@ -64,21 +68,33 @@ func (o *Office) Handle(op string, h Handler) {
 	o.server.Extra[op] = h
 }
 
-// Start serves the socket until Close.
-func (o *Office) Start() {
+// Start serves the socket until Close, once it was seen to refuse who has not
+// the key.
+func (o *Office) Start() error {
 	if o.server == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	o.stop, o.done = cancel, make(chan struct{})
 	o.server.Desk = o.Desk
+	path := o.server.listener.Addr().String()
 	go func() {
 		defer close(o.done)
 		if err := o.server.Run(ctx); err != nil {
 			o.log.Error("the owner's socket is no longer served", "error", err)
 		}
 	}()
+	ctx, end := context.WithTimeout(ctx, probeBound)
+	defer end()
+	// Where this account cannot come to the socket, its commands cannot either.
+	if err := keysocket.RefusesStrangers(ctx, path); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("MCP_OWNER_SOCKET: %w", err)
+	}
+	return nil
 }
+
+// probeBound is how long the socket has to refuse a stranger at the start.
+const probeBound = 10 * time.Second
 
 // Close ends the socket, then the audit.
 func (o *Office) Close() error {

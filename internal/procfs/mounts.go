@@ -10,8 +10,9 @@ import (
 )
 
 // MountedSocket finds a socket that somebody mounted into a container, by
-// itself or in a directory other than those given. It is "" if there is none.
-func MountedSocket(except []string) (string, error) {
+// itself or in a directory other than those given, and that is none of keyed. It
+// is "" if there is none.
+func MountedSocket(except, keyed []string) (string, error) {
 	raw, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", err
@@ -25,7 +26,7 @@ func MountedSocket(except []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("mountinfo: %q", line)
 		}
-		if isSocket(at) {
+		if isSocket(at) && !slices.Contains(keyed, at) {
 			return at, nil
 		}
 		if at == "/" || at == "/tmp" || slices.Contains(except, at) {
@@ -33,8 +34,8 @@ func MountedSocket(except []string) (string, error) {
 		}
 		entries, _ := os.ReadDir(at)
 		for _, e := range entries {
-			if e.Type() == os.ModeSocket {
-				return filepath.Join(at, e.Name()), nil
+			if path := filepath.Join(at, e.Name()); e.Type() == os.ModeSocket && !slices.Contains(keyed, path) {
+				return path, nil
 			}
 		}
 	}

@@ -45,6 +45,9 @@ type Config struct {
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
+	// Keyed are the sockets in a container that commands may find: each serves
+	// nobody who does not prove a key. Any other that is mounted stops the start.
+	Keyed []string
 	// Tasks is the budget of processes and threads of all running commands
 	// together; 0 is DefaultTasks. In a container, or wherever a cgroup bounds
 	// this process, it is at most that bound less PidsReserve.

@@ -34,6 +34,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = opt.makeWorkspace()
 	}
+	if err == nil {
+		err = opt.makeOwnerFiles()
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 2
@@ -122,7 +125,11 @@ func (o options) lookup(name string) (string, bool) {
 	case "MCP_AUTH_TOKEN_FILE", "MCP_IN_CONTAINER":
 		return "", false
 	}
-	return os.LookupEnv(name)
+	if value, given := os.LookupEnv(name); given {
+		return value, true
+	}
+	value, ours := o.ownerFiles()[name]
+	return value, ours
 }
 
 // backendToken never leaves this process.

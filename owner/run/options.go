@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/owner/token"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
@@ -35,6 +36,56 @@ The settings of "sandboxd" apply as environment variables (MCP_TOOLS,
 MCP_JAIL, MCP_COMMAND_NETWORK, ...), except those for address, workspace and
 backend token. Each decision of the edge is one line of JSON on stdout.
 `
+
+// state is the folder of the installation's private files: that of the client
+// token, or the one above where it is called edge.
+func (o options) state() string {
+	dir := filepath.Dir(o.tokenFile)
+	if filepath.Base(dir) == "edge" {
+		return filepath.Dir(dir)
+	}
+	return filepath.Join(dir, ".sallyport")
+}
+
+// ownerFiles are where calls are recorded and the owner's socket is, unless the
+// environment says otherwise.
+func (o options) ownerFiles() map[string]string {
+	return map[string]string{
+		"MCP_AUDIT_FILE":     filepath.Join(o.state(), "audit", "sandboxd", "audit.jsonl"),
+		"MCP_OWNER_SOCKET":   filepath.Join(o.state(), "run", "sandboxd", "owner.sock"),
+		"MCP_OWNER_KEY_FILE": filepath.Join(o.state(), "owner", "key"),
+	}
+}
+
+// makeOwnerFiles makes their folders, and the key once. They belong to the owner
+// of the workspace, as with "make env".
+func (o options) makeOwnerFiles() error {
+	var made []string
+	for setting, path := range o.ownerFiles() {
+		if _, given := os.LookupEnv(setting); given {
+			continue
+		}
+		for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(dir); err == nil {
+				break
+			}
+			made = append(made, dir)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if setting != "MCP_OWNER_KEY_FILE" {
+			continue
+		}
+		switch err := keysocket.Create(path); {
+		case err == nil:
+			made = append(made, path)
+		case !errors.Is(err, fs.ErrExist):
+			return err
+		}
+	}
+	return giveTo(o.workspace, made...)
+}
 
 const (
 	defaultWorkspace = "workspace"

@@ -19,15 +19,19 @@ import (
 	"slices"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/internal/keysocket"
 )
 
 // Usage is the help text of the command.
 const Usage = `usage: sallyport token new [-print] [FILE]
+       sallyport token key FILE
        sallyport token hash [FILE]
        sallyport token check [-sha256 HEX] FILE
 
 new    makes a random token of 256 bits. FILE is created with mode 0600 and is
        never overwritten. The token is printed with -print only.
+key    makes the key of an owner's or an egress socket, 64 hex digits, in a new
+       FILE of mode 0600.
 hash   prints the SHA-256 of the token in FILE, or on standard input, in hex:
        the value of "sha256" in the middleware's "tokens".
 check  says whether FILE is fit for use: its mode, its length, its characters
@@ -60,17 +64,32 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return c.usage("one FILE at most, after the flags that belong to the verb")
 	case verb == "new":
 		return c.create(name, show)
+	case verb == "key":
+		return c.key(name)
 	case verb == "hash":
 		return c.hash(name)
 	case verb == "check":
 		return c.check(name, want)
 	}
-	return c.usage("say what to do: new, hash or check")
+	return c.usage("say what to do: new, key, hash or check")
 }
 
 type command struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+}
+
+// key makes the key of an owner's or egress's socket.
+func (c command) key(name string) int {
+	if name == "" {
+		return c.usage("name a FILE for the key")
+	}
+	if err := keysocket.Create(name); err != nil {
+		fmt.Fprintln(c.stderr, "sallyport token:", err)
+		return 1
+	}
+	fmt.Fprintf(c.stdout, "Made %s.\n", name)
+	return 0
 }
 
 func (c command) create(name string, show bool) int {

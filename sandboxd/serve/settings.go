@@ -130,7 +130,11 @@ func (s *Settings) checkProgram() error {
 
 // jail is the policy for commands that may write beneath dirs.
 func (s *Settings) jail(dirs ...string) jail.Config {
-	return jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs}
+	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs}
+	if s.OwnerSocket != "" {
+		c.Keyed = append(c.Keyed, filepath.Clean(s.OwnerSocket))
+	}
+	return c
 }
 
 func (s *Settings) checkWorkspace() error {

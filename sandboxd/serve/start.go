@@ -110,8 +110,7 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 		return err
 	}
 	b.Server = New(set, tools, office.Desk, log)
-	office.Start()
-	return nil
+	return office.Start()
 }
 
 func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
