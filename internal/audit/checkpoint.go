@@ -106,6 +106,9 @@ func (l *Log) Checkpoint() (note string, err error) {
 	if c.Seq == l.signed {
 		return l.lastNote, nil
 	}
+	if err := l.ownModes(file); err != nil {
+		return "", err
+	}
 	// A segment that a rotation has closed meanwhile was synced by it.
 	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return "", err
@@ -122,6 +125,21 @@ func (l *Log) Checkpoint() (note string, err error) {
 		err = l.trim(pruned)
 	}
 	return note, err
+}
+
+// ownModes sets the modes of the folder and the active segment again.
+func (l *Log) ownModes(file *os.File) error {
+	if err := l.ownFolder(); err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	if err == nil && info.Mode().Perm() != 0o600 {
+		err = file.Chmod(0o600)
+	}
+	return err
 }
 
 // write appends a note to the checkpoints and the anchors. Where anchors

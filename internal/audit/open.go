@@ -63,7 +63,7 @@ func (l *Log) openFolder() (err error) {
 	if l.folder, err = l.dir.Open("."); err != nil {
 		return err
 	}
-	if err := l.ownFolder(); err != nil {
+	if err := errors.Join(l.onlyOurs(), l.ownFolder()); err != nil {
 		return err
 	}
 	if l.lock, err = l.create(lockSuffix, os.O_RDWR); err != nil {
@@ -75,33 +75,30 @@ func (l *Log) openFolder() (err error) {
 	return l.openKey()
 }
 
-// ownFolder sees to it that nobody else can write in the folder. A command of
+// ownFolder sees to it that nobody else can look into the folder. A command of
 // the same account can change its mode, though not open it; so the mode is set
-// again here and at each rotation.
+// again here, at each rotation and at each checkpoint.
 func (l *Log) ownFolder() error {
 	info, err := l.folder.Stat()
 	if err != nil {
 		return err
 	}
 	if l.opts.UID != 0 && os.Geteuid() == 0 {
-		if err := l.onlyOurs(); err != nil {
-			return err
-		}
 		if err := l.folder.Chown(l.opts.UID, l.opts.GID); err != nil {
 			return err
 		}
 	}
-	mode := (info.Mode().Perm() | 0o700) &^ 0o022
-	if mode == info.Mode().Perm() {
+	if info.Mode().Perm() == 0o700 {
 		return nil
 	}
-	if err := l.folder.Chmod(mode); err != nil {
-		return fmt.Errorf("others may write in its folder, or we may not: %w; give it a folder of its own", err)
+	if err := l.folder.Chmod(0o700); err != nil {
+		return fmt.Errorf("its folder is not ours: %w; give it a folder of its own", err)
 	}
 	return nil
 }
 
-// onlyOurs refuses to give away a folder that holds other things.
+// onlyOurs refuses a folder that holds other things: it would be shut to
+// everybody else.
 func (l *Log) onlyOurs() error {
 	names, err := fs.ReadDir(l.dir.FS(), ".")
 	if err != nil {

@@ -84,10 +84,10 @@ func (o *Office) Start() error {
 			o.log.Error("the owner's socket is no longer served", "error", err)
 		}
 	}()
-	ctx, end := context.WithTimeout(ctx, probeBound)
+	probe, end := context.WithTimeout(ctx, probeBound)
 	defer end()
 	// Where this account cannot come to the socket, its commands cannot either.
-	if err := keysocket.RefusesStrangers(ctx, path); err != nil && !errors.Is(err, fs.ErrPermission) {
+	if err := keysocket.RefusesStrangers(probe, path); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("MCP_OWNER_SOCKET: %w", err)
 	}
 	return nil
