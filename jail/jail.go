@@ -121,6 +121,9 @@ func build(cfg Config, rules policy.Rules, needABI int) (*Jail, error) {
 }
 
 func (j *Jail) open(needABI int) error {
+	if j.cfg.Network == Allowlist && j.cfg.Mode != Full {
+		return errors.New("the network allowlist needs the full jail: a process group has no network of its own")
+	}
 	if os.Geteuid() == 0 {
 		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
 	}

@@ -169,6 +169,9 @@ func (d *Desk) drop(t *Ticket) {
 // call. It carries the ticket.
 func (t *Ticket) Context() context.Context { return context.WithValue(t.ctx, ticketKey{}, t) }
 
+// Caller is who made the call.
+func (t *Ticket) Caller() audit.Call { return t.call.Call }
+
 type ticketKey struct{}
 
 // From returns the ticket of the call that ctx belongs to, or nil.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/internal/egressrule"
+	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
@@ -25,6 +27,10 @@ type Settings struct {
 	MaxSessions int
 	OutputLimit int // bytes kept of a command's stdout, and of its stderr
 	config.Owner
+
+	EgressSocket, EgressKeyFile string
+	EgressKey                   keysocket.Key   // what EgressKeyFile holds
+	Egress                      egressrule.List // what commands may reach where no edge says so
 }
 
 // Table lists the settings, so that help texts and documents agree with what
@@ -44,8 +50,14 @@ func (s *Settings) Table() config.Table {
 				Help: "what write_file and edit_file leave alone: a list such as default,deploy/*.yml; or none (see docs/tools.md)"},
 			config.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "full, or group: the downgrade for kernels before 6.12"},
-			config.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: config.OneOf(&s.Network, jail.None, jail.Container),
-				Help: "none, or container: what the container's network lets commands reach"},
+			config.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: config.OneOf(&s.Network, jail.None, jail.Container, jail.Allowlist),
+				Help: "none; container: what the container's network lets commands reach; allowlist: listed hosts through egress (see docs/egress.md)"},
+			config.Setting{Env: "MCP_EGRESS_SOCKET", Set: config.Text(&s.EgressSocket),
+				Help: "where egress listens, for MCP_COMMAND_NETWORK=allowlist"},
+			config.Setting{Env: "MCP_EGRESS_KEY_FILE", Set: config.Text(&s.EgressKeyFile),
+				Help: "the key that egress accepts: 64 hex digits, mode 0600"},
+			config.Setting{Env: "MCP_EGRESS", Set: s.setEgress,
+				Help: "hosts that commands may reach where no edge says so: a list such as api.example.com,*.example.org:8443; or * for all that egress allows"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
 			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
@@ -67,6 +79,7 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 	if s.Workspace != "" {
 		m.AddError(s.checkWorkspace())
 	}
+	s.checkEgress(m)
 	s.checkOutside(m)
 	return s, m.Err()
 }
@@ -75,6 +88,8 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 // record, or change what the owner or this server runs.
 func (s *Settings) checkOutside(m *config.Mistakes) {
 	s.outOfReach(m, "MCP_AUTH_TOKEN_FILE", s.TokenFile)
+	s.outOfReach(m, "MCP_EGRESS_KEY_FILE", s.EgressKeyFile)
+	s.outOfReach(m, "MCP_EGRESS_SOCKET", s.EgressSocket)
 	private := s.Owner.Private()
 	for _, setting := range slices.Sorted(maps.Keys(private)) {
 		s.outOfReach(m, setting, private[setting])
