@@ -39,6 +39,7 @@ func TestMakeUp(t *testing.T) {
 			clientChecks(t, "https://"+https, token)
 			lockedDown(t, d, "https://"+https+"/mcp-sandbox", token, user.owner)
 			ownership(t, c, user.owner)
+			ownersView(t, c)
 
 			before := c.Read(".env") + c.Read(".sallyport/sandbox-token")
 			c.Make("up")
@@ -61,6 +62,18 @@ func tryIt(t *testing.T, c *rig.Checkout, said string) {
 	out, _ := c.Command("timeout", "5", "sh", "-c", line).CombinedOutput() // the stream does not end by itself
 	if !strings.Contains(string(out), "event: endpoint") || strings.Contains(line, "$(") {
 		t.Errorf("%s gives\n%s", line, out)
+	}
+}
+
+// ownersView uses the owner's command in the installation's folder, without a
+// flag: the sandbox answers, and its records are whole.
+func ownersView(t *testing.T, c *rig.Checkout) {
+	t.Helper()
+	for _, args := range [][]string{{"ps"}, {"approve"}, {"sessions"}, {"pause"}, {"resume"}, {"audit", "verify", ".sallyport/audit/sandboxd/audit.jsonl"}} {
+		cmd := c.Command(rig.Binary(t, "sallyport"), args...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("sallyport %v: %v\n%s", args, err, out)
+		}
 	}
 }
 
@@ -135,7 +148,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 			t.Errorf("published: %s at %+v", port, bound)
 		}
 	}
-	if got, want := targets(sandbox), []string{"/run/secrets/sandbox-token ro", "/workspace rw"}; !slices.Equal(got, want) {
+	if got, want := targets(sandbox), []string{"/audit rw", "/run/owner rw", "/run/secrets/owner-key ro", "/run/secrets/sandbox-token ro", "/workspace rw"}; !slices.Equal(got, want) {
 		t.Errorf("sandboxd's mounts: %q, want %q", got, want)
 	}
 	plugin := "/plugins-local/src/github.com/sallyport-dev/sallyport/"
