@@ -124,6 +124,7 @@ keys() {
 	[ "$cpus" -le 2 ] || cpus=2
 	key SALLYPORT_TMPFS_SIZE 512m
 	key SALLYPORT_CPUS "$cpus"
+	key SALLYPORT_PIDS "$((176 + 32 * $(nproc)))" # 48 for the server, 128 and 32 for each core for commands
 	[ ! -S /var/run/docker.sock ] || key SALLYPORT_DOCKER_GID "$(stat -c %g /var/run/docker.sock)"
 }
 

@@ -33,7 +33,7 @@ type budget struct {
 func (b *budget) limit(j *Jail) (uint64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	limit, contained := procfs.PidsLimit()
+	_, contained := procfs.PidsLimit()
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
 		n, err := 0, error(nil) // a user namespace of our own has a count of its own
 		switch {
@@ -48,13 +48,19 @@ func (b *budget) limit(j *Jail) (uint64, error) {
 		}
 		b.outside, b.taken = n, time.Now()
 	}
-	tasks := cmp.Or(j.cfg.Tasks, policy.DefaultTasks())
-	if limit > 0 {
-		tasks = min(tasks, max(limit-policy.PidsReserve, policy.MinTasks))
-	}
 	var own unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
-	return min(uint64(b.outside+tasks), own.Max), err
+	return min(uint64(b.outside+j.Tasks()), own.Max), err
+}
+
+// Tasks is how many processes and threads all running commands together may
+// have: what Config asks for, less where a cgroup bounds this process.
+func (j *Jail) Tasks() int {
+	tasks := cmp.Or(j.cfg.Tasks, policy.DefaultTasks())
+	if limit, _ := procfs.PidsLimit(); limit > 0 {
+		tasks = min(tasks, max(limit-policy.PidsReserve, policy.MinTasks))
+	}
+	return tasks
 }
 
 // outsideByTrial finds the kernel's own count, which in a container also has

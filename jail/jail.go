@@ -33,6 +33,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,6 +74,9 @@ type Command struct {
 	// namespace before the command runs. What it returns is closed at the end.
 	// It must open its sockets itself, not in other goroutines.
 	Listen func() (io.Closer, error)
+	// Writable are directories that this command may write beneath, beside those
+	// of Config: what is private to whoever it runs for.
+	Writable []string
 	// Timeout stops the command; it counts from Start.
 	Timeout time.Duration
 }
@@ -145,7 +149,7 @@ func (j *Jail) open(needABI int) error {
 
 func (j *Jail) openFull(needABI int) (err error) {
 	if j.cfg.InContainer {
-		if path, err := procfs.MountedSocket(j.cfg.Writable, j.cfg.Keyed); path != "" || err != nil {
+		if path, err := procfs.MountedSocket(append(slices.Clip(j.cfg.Writable), j.cfg.Private...), j.cfg.Keyed); path != "" || err != nil {
 			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
 		}
 	}
@@ -186,7 +190,7 @@ func (j *Jail) openDomains() (err error) {
 	if !private {
 		return inner()
 	}
-	j.mounts, err = mountNamespace(j.cfg.Writable, inner)
+	j.mounts, err = mountNamespace(append(slices.Clip(j.cfg.Writable), j.cfg.Private...), inner)
 	return err
 }
 

@@ -19,6 +19,7 @@ type launch struct {
 	steps []stub.Step
 	env   []string
 	inner *os.File // the domain of the steps, if one of them enters it
+	own   bool     // inner is this launch's alone
 }
 
 // prepare makes the launch of a child, on the thread that will start it.
@@ -48,6 +49,9 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 		return errors.New("no descriptors for the command's streams")
 	}
 	launch, err := prepare()
+	if launch.own {
+		ours.add(launch.inner, nil)
+	}
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (j *Jail) selfTestHere() error {
 		if err != nil {
 			return launch{}, err
 		}
-		return launch{stopping(l.steps), at.Environ(unix.Gettid(), budgetOf(l.steps)), inner}, nil
+		return launch{stopping(l.steps), at.Environ(unix.Gettid(), budgetOf(l.steps)), inner, false}, nil
 	})
 	if err != nil {
 		return err

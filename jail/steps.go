@@ -2,6 +2,8 @@ package jail
 
 import (
 	"math"
+	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -50,7 +52,18 @@ func (j *Jail) launch(c Command) (launch, error) {
 		steps = append(steps, call(stepLandlock, unix.SYS_LANDLOCK_RESTRICT_SELF, stub.RulesFD),
 			call(stub.Filter, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER))
 	}
-	return launch{append(steps, late...), c.Env, j.inner}, nil
+	inner, own, err := j.innerFor(c)
+	return launch{append(steps, late...), c.Env, inner, own}, err
+}
+
+// innerFor is the domain of a command: the jail's, or one of its own that allows
+// what is private to the command too.
+func (j *Jail) innerFor(c Command) (inner *os.File, own bool, err error) {
+	if j.cfg.Mode != policy.Full || len(c.Writable) == 0 {
+		return j.inner, false, nil
+	}
+	inner, err = innerDomain(append(slices.Clip(j.rules), policy.Private(c.Writable)...))
+	return inner, true, err
 }
 
 func call(name string, nr uintptr, args ...uint64) stub.Step {
@@ -67,6 +80,6 @@ func limit(resource int, value uint64) stub.Step {
 // program's own, without any restriction.
 func onlyStage(stage string) prepare {
 	return func() (launch, error) {
-		return launch{[]stub.Step{stub.Then(stage)}, nil, nil}, nil
+		return launch{steps: []stub.Step{stub.Then(stage)}}, nil
 	}
 }

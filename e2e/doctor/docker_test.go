@@ -20,7 +20,7 @@ func TestServerOnItsContainersLoopback(t *testing.T) {
 	d := rig.NeedImages(t)
 	token, file := rig.NewToken(t)
 	addr := rig.FreeAddr(t)
-	id := d.Container("--publish", addr+":8000", "--tmpfs", "/workspace:mode=1777",
+	id := d.Container("--publish", addr+":8000", "--tmpfs", "/workspace:mode=1777", "--tmpfs", "/private:exec,mode=1777",
 		"--volume", rig.Binary(t, "sandboxd")+":/sandboxd:ro",
 		"--env", "MCP_ADDR=127.0.0.1:8000", "--env", "MCP_IN_CONTAINER=true", "--env", "MCP_WORKSPACE=/workspace",
 		"--env", "MCP_JAIL=group", "--env", "MCP_AUTH_TOKEN="+token,

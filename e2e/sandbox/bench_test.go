@@ -3,8 +3,6 @@
 package sandbox
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +12,14 @@ import (
 )
 
 // TestBenchShell measures `true` in the sandbox, as a tool call through MCP and as
-// docker exec runs it in the same container, which has the profile of our image.
+// docker exec runs it in the same container.
 // They take turns by rounds: what docker exec starts would empty the caches
 // before each single call. The client reaches the server as Traefik does, without
 // Docker's port proxy. Figures are reported, never asserted.
 func TestBenchShell(t *testing.T) {
 	d := rig.NeedImages(t)
 	rig.Lock(t, "bench")
-	raw, err := os.ReadFile(filepath.Join(rig.Root(t), "sandboxd", "profile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	profile := filepath.Join(rig.PublicDir(t), "profile")
-	if err := os.WriteFile(profile, raw, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	id := d.Container(serve(t, "-v", profile+":/etc/profile:ro")...)
+	id := d.Container(serve(t)...)
 	addr := d.Run("inspect", "-f", "{{.NetworkSettings.IPAddress}}", id) + ":8000"
 	rig.Until(t, "the sandbox's health", func() bool { return rig.Status("http://"+addr+"/healthz") == 200 })
 	session := rig.Connect(t, "http://"+addr+"/mcp-sandbox", strings.Repeat("t", 43), rig.Streamable)
@@ -38,7 +28,7 @@ func TestBenchShell(t *testing.T) {
 		run  func()
 	}{
 		{"run_command through MCP", func() { rig.Call(t, session, "run_command", rig.Args{"command": "true"}) }},
-		{"docker exec", func() { d.Run("exec", id, "/bin/sh", "-lc", "true") }},
+		{"docker exec", func() { d.Run("exec", id, "/bin/sh", "-c", "true") }},
 	}
 	took := make([][]time.Duration, len(ways))
 	for range 9 {

@@ -22,8 +22,8 @@ const uid = "64777"
 func locked(more ...string) []string {
 	return append([]string{
 		"--user", uid + ":" + uid, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
-		"--tmpfs", "/tmp:exec,mode=1777", "--tmpfs", "/workspace:exec,uid=" + uid,
-		"--pids-limit", "128", "--memory", "512m", "--cpus", "2",
+		"--tmpfs", "/tmp:exec,mode=1777", "--tmpfs", "/private:exec,mode=1777", "--tmpfs", "/workspace:exec,uid=" + uid,
+		"--pids-limit", "240", "--memory", "512m", "--cpus", "2",
 	}, more...)
 }
 

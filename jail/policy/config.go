@@ -48,6 +48,10 @@ type Config struct {
 	// Keyed are the sockets in a container that commands may find: each serves
 	// nobody who does not prove a key. Any other that is mounted stops the start.
 	Keyed []string
+	// Private are directories beneath which single commands get one of their own
+	// (Command.Writable). No command may write, or read, beneath them as such;
+	// with PrivateMounts they are not read-only.
+	Private []string
 	// Tasks is the budget of processes and threads of all running commands
 	// together; 0 is DefaultTasks. In a container, or wherever a cgroup bounds
 	// this process, it is at most that bound less PidsReserve.

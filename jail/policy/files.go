@@ -81,6 +81,14 @@ func (c Config) grants() Rules {
 	return rs
 }
 
+// Private are the grants that one command has beside those of its jail.
+func Private(dirs []string) (rs Rules) {
+	for _, dir := range dirs {
+		rs = append(rs, Grant{Write, dir, Write.Rights()})
+	}
+	return rs
+}
+
 // process are the rules on the command's process and on the server's.
 func process() Rules {
 	return Rules{

@@ -31,7 +31,7 @@ func (at Place) writableMount() error {
 	if err != nil {
 		return err
 	}
-	own := append([]string{"/proc", "/tmp", "/dev/shm", "/dev/pts"}, at.Config.Writable...)
+	own := append([]string{"/proc", "/tmp", "/dev/shm", "/dev/pts"}, append(slices.Clip(at.Config.Writable), at.Config.Private...)...)
 	for line := range strings.Lines(string(raw)) {
 		f := strings.Fields(line) // proc_pid_mountinfo(5): where, and the options of the mount
 		if len(f) < 6 || slices.Contains(strings.Split(f[5], ","), "ro") {

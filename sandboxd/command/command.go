@@ -1,13 +1,13 @@
-// Package command runs shell commands in a workspace: their environment, their
-// output while and after they run, and the handles of those that outlive the
-// call that started them. What holds a command is package jail.
+// Package command runs shell commands in a workspace: who may run one now, their
+// environment and private directories, their output while and after they run,
+// and the handles of those that outlive the call that started them. What holds a
+// command is package jail.
 package command
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -18,48 +18,30 @@ import (
 
 // Runner starts commands. It is safe for concurrent use.
 type Runner struct {
-	jail    *jail.Jail
-	files   *files.Workspace
-	private *os.Root
-	env     []string
-	limit   int
-	ctx     context.Context
-	stop    context.CancelFunc
-	table   table
-
-	running  chan struct{} // a place for each command that its caller waits for
-	starting chan struct{}
+	jail      *jail.Jail
+	network   jail.Network
+	files     *files.Workspace
+	homes     *Homes
+	limit     int
+	ctx       context.Context
+	stop      context.CancelFunc
+	admission *admission
+	table     table
 }
 
-// The bounds of what happens at once. Each command holds one of this server's
-// threads, and for a moment several of its own: without a bound, a burst of
-// calls would use up a container's pids limit, and a Go program that gets no
-// thread ends. Together with those in the background they stay within what
-// package jail keeps free of that limit.
-const (
-	maxAtOnce  = 16
-	maxStarts  = 4
-	placeBound = 30 * time.Second // waiting for a place: clients give up after 60
-)
-
-// NewRunner starts commands in j, in the directories of w. private is a
-// directory that j lets commands write to: their TMPDIR, with HOME, GOCACHE and
-// GOPATH in it. Of each output stream limit bytes are kept.
-func NewRunner(j *jail.Jail, w *files.Workspace, private string, limit int) (*Runner, error) {
-	root, err := os.OpenRoot(private)
-	if err != nil {
-		return nil, fmt.Errorf("the private directory of commands: %w", err)
-	}
-	r := &Runner{jail: j, files: w, private: root, env: environment(private), limit: limit,
-		running: make(chan struct{}, maxAtOnce), starting: make(chan struct{}, maxStarts)}
+// NewRunner starts commands in j, in the directories of w, each with the private
+// directory of its person out of homes, whose base j must be able to grant. Of
+// each output stream limit bytes are kept.
+func NewRunner(j *jail.Jail, network jail.Network, w *files.Workspace, homes *Homes, limit int) *Runner {
+	r := &Runner{jail: j, network: network, files: w, homes: homes, limit: limit, admission: newAdmission()}
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	return r, nil
+	return r
 }
 
 // Close ends every command; the jail's Close waits for them.
 func (r *Runner) Close() error {
 	r.stop()
-	return r.private.Close()
+	return r.homes.Close()
 }
 
 // Command is one started command.
@@ -67,6 +49,7 @@ type Command struct {
 	Handle         string // of a background command, else empty
 	Stdout, Stderr *output.Buffer
 	Started        time.Time
+	Notices        []string // what its caller must know about its private directory
 
 	line, owner string
 	process     *jail.Process
@@ -74,30 +57,15 @@ type Command struct {
 	result      jail.Result
 }
 
-// Start starts a line for /bin/sh -lc in workdir, which is relative to the
-// workspace, for at most the given time. Where too many run already it waits a
-// while for one of them to end. When ctx or the Runner ends, so does
-// everything that the command started. Errors are words for a model.
-func (r *Runner) Start(ctx context.Context, line, workdir string, most time.Duration) (*Command, error) {
-	patience := time.NewTimer(placeBound)
-	defer patience.Stop()
-	select {
-	case r.running <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-patience.C:
-		return nil, fmt.Errorf("%d commands run already, which is the limit: try again when one of them has ended", maxAtOnce)
-	}
-	leave := func() { <-r.running }
-	c, err := r.start(ctx, line, workdir, most, leave)
-	if err != nil {
-		leave()
-	}
-	return c, err
+// Start starts a line for /bin/sh in workdir, which is relative to the workspace,
+// for at most the given time, on behalf of a principal. Where too many run
+// already it waits a while for one of them to end. When ctx or the Runner ends,
+// so does everything that the command started. Errors are words for a model.
+func (r *Runner) Start(ctx context.Context, owner, line, workdir string, most time.Duration) (*Command, error) {
+	return r.start(ctx, owner, line, workdir, most, waitedFor)
 }
 
-// start is Start without a place; ended is called at the command's end.
-func (r *Runner) start(ctx context.Context, line, workdir string, most time.Duration, ended func()) (*Command, error) {
+func (r *Runner) start(ctx context.Context, owner, line, workdir string, most time.Duration, k kind) (_ *Command, err error) {
 	if err := checkLine(line); err != nil {
 		return nil, err
 	}
@@ -106,38 +74,53 @@ func (r *Runner) start(ctx context.Context, line, workdir string, most time.Dura
 		return nil, fmt.Errorf("workdir: %w", err)
 	}
 	defer dir.Close()
-	r.privateDirs()
-	c := &Command{
-		Stdout: output.New(r.limit), Stderr: output.New(r.limit),
-		Started: time.Now(), line: line, done: make(chan struct{}),
+	leave, err := r.admission.enter(ctx, owner, k)
+	if err != nil {
+		return nil, err
 	}
-	r.starting <- struct{}{}
+	private, notices, quit, err := r.homes.enter(Person(owner))
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	c := &Command{
+		Stdout: output.New(r.limit), Stderr: output.New(r.limit), Notices: notices,
+		Started: time.Now(), line: line, owner: owner, done: make(chan struct{}),
+	}
+	if k == background {
+		ctx = context.Background()
+	}
+	r.admission.starts <- struct{}{}
 	c.process, err = r.jail.Start(ctx, jail.Command{
-		Args: shell(line), Env: r.env, Dir: dir,
+		Args: shell(line), Env: environment(private, r.network), Dir: dir, Writable: []string{private},
 		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
 	})
-	<-r.starting
-	if errors.Is(err, syscall.EAGAIN) {
-		return nil, errors.New("the command could not be started: no more processes may run at the moment; try again when other commands have ended")
-	}
+	<-r.admission.starts
 	if err != nil {
-		return nil, fmt.Errorf("the command could not be started: %w", err)
+		quit()
+		leave()
+		return nil, words(err)
 	}
 	forget := context.AfterFunc(r.ctx, c.process.Stop)
 	go func() {
 		c.result = c.process.Wait()
 		forget()
-		ended()
+		quit()
+		leave()
 		close(c.done)
 	}()
 	return c, nil
 }
 
+func words(err error) error {
+	if errors.Is(err, syscall.EAGAIN) {
+		return errors.New("the command could not be started: no more processes may run at the moment; try again when other commands have ended")
+	}
+	return fmt.Errorf("the command could not be started: %w", err)
+}
+
 // Done is closed when the command and everything it started are gone.
 func (c *Command) Done() <-chan struct{} { return c.done }
-
-// Kill ends the command now.
-func (c *Command) Kill() { c.process.Kill() }
 
 // Result is how the command ended, and whether it has.
 func (c *Command) Result() (jail.Result, bool) {

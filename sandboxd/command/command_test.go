@@ -32,7 +32,7 @@ func newRunner(t *testing.T, limit int) (r *command.Runner, workspace, private s
 			t.Fatal(err)
 		}
 	}
-	j, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{workspace, private}})
+	j, err := jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{workspace}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,11 @@ func newRunner(t *testing.T, limit int) (r *command.Runner, workspace, private s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err = command.NewRunner(j, files.New(root, workspace, nil), private, limit); err != nil {
+	homes, err := command.OpenHomes(private)
+	if err != nil {
 		t.Fatal(err)
 	}
+	r = command.NewRunner(j, jail.None, files.New(root, workspace, nil), homes, limit)
 	t.Cleanup(func() {
 		r.Close()
 		j.Close()
@@ -68,7 +70,7 @@ func ended(t *testing.T, c *command.Command) (res jail.Result, stdout, stderr st
 // output is what a line writes to stdout, run to its end.
 func output(t *testing.T, r *command.Runner, line, workdir string) string {
 	t.Helper()
-	c, err := r.Start(t.Context(), line, workdir, long)
+	c, err := r.Start(t.Context(), "", line, workdir, long)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func TestEnvironmentIsExplicit(t *testing.T) {
 	t.Setenv("MCP_AUTH_TOKEN", "secret")
 	r, workspace, private := newRunner(t, 4096)
 	got := output(t, r, `env | sort; pwd; [ -d "$HOME" ] && [ -d "$GOCACHE" ] && [ -d "$GOPATH" ] && echo "directories are there"`, "")
-	for _, want := range []string{"HOME=" + private + "/home\n", "TMPDIR=" + private + "\n", "USER=sandbox\n", "TERM=dumb\n", "LANG=C.UTF-8\n", "/usr/local/go/bin", "\n" + workspace + "\n", "directories are there"} {
+	for _, want := range []string{"HOME=" + private + "/local/home\n", "TMPDIR=" + private + "/local/tmp\n", "USER=sandbox\n", "TERM=dumb\n", "LANG=C.UTF-8\n", "/usr/local/go/bin", "\n" + workspace + "\n", "directories are there"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
@@ -100,7 +102,7 @@ func TestPrivateDirectoriesThatWereReplaced(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(workspace, "elsewhere")); err == nil {
 		t.Error("the link was followed")
 	}
-	if info, err := os.Lstat(filepath.Join(private, "home")); err != nil || info.Mode().Type() != os.ModeSymlink {
+	if info, err := os.Lstat(filepath.Join(private, "local/home")); err != nil || !info.IsDir() {
 		t.Errorf("%v, %v", info, err)
 	}
 }
@@ -128,7 +130,7 @@ func TestRefusedLines(t *testing.T) {
 		{"true", "file", "not a directory"},
 		{"true", "nowhere", "workdir"},
 	} {
-		if _, err := r.Start(t.Context(), c.line, c.workdir, long); err == nil || !strings.Contains(err.Error(), c.words) {
+		if _, err := r.Start(t.Context(), "", c.line, c.workdir, long); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%.20q in %q: %v, want %q", c.line, c.workdir, err, c.words)
 		}
 	}
@@ -150,7 +152,7 @@ func TestNoMoreProcesses(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.Start(t.Context(), "echo ran", "", long)
+	_, err := r.Start(t.Context(), "", "echo ran", "", long)
 	if err := unix.Setrlimit(unix.RLIMIT_NPROC, &was); err != nil {
 		t.Fatal(err)
 	}
@@ -183,13 +185,13 @@ func TestEnds(t *testing.T) {
 	}{
 		"time":   {5 * time.Second, func(func(), *command.Runner, *command.Command) {}, func(r jail.Result) bool { return r.TimedOut }},
 		"caller": {long, func(cancel func(), _ *command.Runner, _ *command.Command) { cancel() }, func(r jail.Result) bool { return r.Canceled }},
-		"Kill":   {long, func(_ func(), _ *command.Runner, c *command.Command) { c.Kill() }, func(r jail.Result) bool { return !r.TimedOut && !r.Canceled }},
+		"Kill":   {long, func(_ func(), _ *command.Runner, c *command.Command) { c.Stop(true) }, func(r jail.Result) bool { return !r.TimedOut && !r.Canceled }},
 		"Close":  {long, func(_ func(), r *command.Runner, _ *command.Command) { r.Close() }, func(r jail.Result) bool { return !r.TimedOut && !r.Canceled }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, workspace, _ := newRunner(t, 4096)
 			ctx, cancel := contextOf(t)
-			cmd, err := r.Start(ctx, line, "", c.most)
+			cmd, err := r.Start(ctx, "", line, "", c.most)
 			if err != nil {
 				t.Fatal(err)
 			}

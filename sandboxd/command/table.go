@@ -11,12 +11,9 @@ import (
 	"time"
 )
 
-// The bounds of background commands.
-const (
-	maxRunning = 8  // of one owner
-	maxAllRun  = 16 // of all owners
-	maxKept    = 64 // of all owners, running or ended; each holds two output limits
-)
+// maxKept is how many background commands of all owners are kept, running or
+// ended; each holds two output limits.
+const maxKept = 64
 
 // table holds the background commands, oldest first.
 type table struct {
@@ -24,40 +21,24 @@ type table struct {
 	list []*Command
 }
 
-// StartFor starts a background command, which outlives ctx, and gives it a
+// StartFor starts a background command, which outlives the call, and gives it a
 // handle that only owner can use. The oldest command that has ended makes room.
-// The table is locked meanwhile, so that no two starts share the last place.
 func (r *Runner) StartFor(owner, line, workdir string, most time.Duration) (*Command, error) {
+	c, err := r.start(context.Background(), owner, line, workdir, most, background)
 	t := &r.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	running, all, ended := 0, 0, -1
-	for i, c := range t.list {
-		switch {
-		case c.running():
-			all++
-			if c.owner == owner {
-				running++
-			}
-		case ended < 0:
-			ended = i
-		}
+	if errors.Is(err, errFull) {
+		return nil, fmt.Errorf("%w%s", err, t.handles(owner))
 	}
-	full := len(t.list) >= maxKept
-	if running >= maxRunning {
-		return nil, fmt.Errorf("%d commands of yours already run in the background, which is the limit: stop one with stop_command%s", running, t.handles(owner))
-	}
-	if all >= maxAllRun || full && ended < 0 {
-		return nil, errors.New("too many background commands run: try again later")
-	}
-	c, err := r.start(context.Background(), line, workdir, most, func() {})
 	if err != nil {
 		return nil, err
 	}
-	if full {
+	c.Handle = rand.Text()
+	if len(t.list) >= maxKept { // at most half of them run
+		ended := slices.IndexFunc(t.list, func(c *Command) bool { return !c.running() })
 		t.list = slices.Delete(t.list, ended, ended+1)
 	}
-	c.Handle, c.owner = rand.Text(), owner
 	t.list = append(t.list, c)
 	return c, nil
 }

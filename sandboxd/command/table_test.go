@@ -54,7 +54,7 @@ func TestHandleIsItsOwners(t *testing.T) {
 	if _, err := r.Find("lost", "alice"); err == nil || !strings.Contains(err.Error(), c.Handle+" (running): \"sleep 1000\"") {
 		t.Errorf("a lost handle: %v", err)
 	}
-	c.Kill()
+	c.Stop(false)
 	ended(t, c)
 	if _, err := r.Find("lost", "alice"); err == nil || !strings.Contains(err.Error(), c.Handle+" (ended)") {
 		t.Errorf("after its end: %v", err)
@@ -153,7 +153,7 @@ func stopOne(t *testing.T, r *command.Runner, owner string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Kill()
+	c.Stop(false)
 	ended(t, c)
 	return handle
 }

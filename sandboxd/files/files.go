@@ -17,13 +17,28 @@ type Workspace struct {
 	path      string // how commands see it: only for words
 	protected []string
 	locks     [64]sync.Mutex // see lock
+
+	opening sync.Once
+	closing sync.Once
+	dir     *os.File // see itself
+	dirErr  error
 }
 
 // New works beneath root, which the caller closes. path is what an absolute
 // path inside it would begin with. protected is such a list as
 // DefaultProtected.
 func New(root *os.Root, path string, protected []string) *Workspace {
-	return &Workspace{root: root, path: path, protected: protected}
+	w := &Workspace{root: root, path: path, protected: protected}
+	_, _ = w.itself() // before the first command; Usable says what is wrong
+	return w
+}
+
+// Close gives up the workspace's directory. The root stays open.
+func (w *Workspace) Close() error {
+	if w.dir != nil {
+		w.closing.Do(func() { _ = w.dir.Close() })
+	}
+	return nil
 }
 
 // Dir opens a directory, the workspace itself for the empty name.

@@ -23,11 +23,47 @@ func NewGlob(pattern string) (Glob, error) {
 	if len(pattern) > maxPattern {
 		return Glob{}, fmt.Errorf("the glob is longer than %d bytes", maxPattern)
 	}
-	re, err := translate(pattern, true)
+	re, err := translate(plain(pattern), true)
 	if err != nil {
 		return Glob{}, fmt.Errorf("the glob %s is not valid: %w", quote(pattern), err)
 	}
 	return Glob{re}, nil
+}
+
+// plain understands what models also write: ./*.txt for *.txt from the
+// workspace, docs/ for all that is in it, and *.c,*.h for a list.
+func plain(pattern string) string {
+	depth := 0
+	list := strings.FieldsFunc(pattern, func(c rune) bool {
+		switch c {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		return c == ',' && depth <= 0
+	})
+	for i, one := range list {
+		one = strings.TrimSpace(one)
+		if rest, ok := strings.CutPrefix(one, "./"); ok {
+			one = "/" + rest
+		}
+		if strings.HasSuffix(one, "/") {
+			one += "**"
+		}
+		list[i] = one
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	list = append(list, strings.ReplaceAll(pattern, ",", `\,`)) // a name may have a comma
+	for i, one := range list {
+		if !strings.Contains(one, "/") {
+			one = "**/" + one // the list as a whole may have a slash
+		}
+		list[i] = strings.TrimPrefix(one, "/")
+	}
+	return "{" + strings.Join(list, ",") + "}"
 }
 
 // Match reports whether the glob means the path name.

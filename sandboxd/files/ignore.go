@@ -1,6 +1,7 @@
 package files
 
 import (
+	"io"
 	"path"
 	"regexp"
 	"slices"
@@ -29,9 +30,12 @@ type heeded struct {
 // understood ignores nothing, as in git.
 func (h heeded) in(w *Workspace, dir string) heeded {
 	h.rules = slices.Clip(h.rules)
-	for _, name := range []string{".gitignore", ".ignore"} { // later lines win
-		text, _ := w.Read(path.Join(dir, name))
-		for line := range strings.Lines(text) {
+	names := []string{".gitignore", ".ignore"} // later lines win
+	if dir == "." {
+		names = append([]string{".git/info/exclude"}, names...)
+	}
+	for _, name := range names {
+		for line := range strings.Lines(w.ignoreFile(path.Join(dir, name))) {
 			if h.read += len(line); h.read > maxIgnore {
 				break
 			}
@@ -41,6 +45,18 @@ func (h heeded) in(w *Workspace, dir string) heeded {
 		}
 	}
 	return h
+}
+
+// ignoreFile is the beginning of an ignore file, whatever its encoding: git reads
+// bytes, and passes over a byte order mark.
+func (w *Workspace) ignoreFile(name string) string {
+	f, _, err := w.openRegular(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, maxIgnore+1))
+	return strings.TrimPrefix(string(data), "\ufeff")
 }
 
 func parseRule(dir, line string) (r rule, ok bool) {

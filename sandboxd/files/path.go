@@ -115,6 +115,7 @@ var reasons = []struct {
 	{syscall.ENOSPC, "cannot be written: the disk is full; what was there before is unchanged"},
 	{syscall.EDQUOT, "cannot be written: the disk quota is used up; what was there before is unchanged"},
 	{syscall.EROFS, "cannot be written: the file system is read-only"},
+	{syscall.EBUSY, "is a mount of its own and cannot be replaced: change it in place with run_command (cat >, sed without -i)"},
 	{fs.ErrPermission, "is not permitted to the user that the sandbox runs as"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 )
 
 // DefaultProtected are the paths that Write and Edit leave alone: what another
@@ -17,6 +18,9 @@ var DefaultProtected = []string{
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
 	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish",
 	".envrc", ".mcp.json", ".vscode", ".idea", ".devcontainer", ".cursor", ".claude", ".gemini", ".codex", ".ssh", ".netrc",
+	".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc", "mise.toml", ".mise.toml", ".tool-versions",
+	".cargo/config.toml", ".cargo/config", ".bazelrc", "pip.conf", ".pypirc", ".github/workflows", ".github/actions", ".gitlab-ci.yml", ".circleci",
+	"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".clinerules",
 }
 
 // ParseProtected reads a comma-separated list of such entries. "default" among
@@ -41,9 +45,10 @@ func ParseProtected(value string) ([]string, error) {
 }
 
 // unprotected refuses a resolved path that an entry covers. Case does not
-// count: on a case-folding file system .GIT is .git.
+// count, nor do characters that cannot be seen: there are file systems on which
+// .GIT, or .git with a zero-width joiner in it, is .git.
 func (w *Workspace) unprotected(name string) error {
-	parts := strings.Split(strings.ToLower(name), "/")
+	parts := strings.Split(strings.ToLower(strings.Map(visible, name)), "/")
 	for _, entry := range w.protected {
 		want := strings.Split(strings.ToLower(entry), "/")
 		for i := 0; i+len(want) <= len(parts); i++ {
@@ -53,6 +58,14 @@ func (w *Workspace) unprotected(name string) error {
 		}
 	}
 	return nil
+}
+
+// visible drops format characters (zero-width, direction, byte order mark).
+func visible(c rune) rune {
+	if unicode.Is(unicode.Cf, c) {
+		return -1
+	}
+	return c
 }
 
 func covers(want, parts []string) bool {

@@ -57,6 +57,7 @@ type Found struct {
 	Next     string // Cursor of the next page; empty at the end
 	Searched int    // files read for this page
 	Skipped  int    // files that are binary, larger than 8 MiB or cannot be read
+	Notices  []string
 }
 
 // search is one search at work.
@@ -69,6 +70,7 @@ type search struct {
 	fromLine   int // in the file From
 	read, text int // bytes so far
 	found      Found
+	missing    gaps
 	line       int // where the next page goes on in the file at which this one ended
 }
 
@@ -86,7 +88,7 @@ func (w *Workspace) Search(ctx context.Context, options Search) (Found, error) {
 		}
 		s.fromLine, s.From = number, name
 	}
-	next, _, err := w.walk(ctx, s.Walk, func(name string, d fs.DirEntry) error {
+	next, err := w.walk(ctx, s.Walk, &s.missing, func(name string, d fs.DirEntry) error {
 		if !d.Type().IsRegular() {
 			return nil
 		}
@@ -99,13 +101,36 @@ func (w *Workspace) Search(ctx context.Context, options Search) (Found, error) {
 	if next != "" {
 		s.found.Next = fmt.Sprintf("%d:%s", max(1, s.line), next)
 	}
+	s.found.Notices = s.missing.Notices()
+	if err == nil && s.found.Searched == 0 && next == "" {
+		err = w.oneFile(options.Dir, s.found.Notices)
+	}
 	return s.found, err
+}
+
+// oneFile is why the only file that was meant was not searched.
+func (w *Workspace) oneFile(name string, notices []string) error {
+	if name == "" {
+		return nil
+	}
+	switch info, err := w.root.Stat(name); {
+	case err != nil || info.IsDir():
+		return nil
+	case !info.Mode().IsRegular():
+		return notRegular(name, info)
+	case len(notices) > 0:
+		return fmt.Errorf("%s was not searched. %s Use grep -a in run_command", quote(name), strings.Join(notices, " "))
+	}
+	return nil
 }
 
 // compile reads the pattern.
 func (s *search) compile() error {
 	if len(s.Pattern) > maxPattern || s.Pattern == "" {
 		return fmt.Errorf("the pattern must have between 1 and %d bytes", maxPattern)
+	}
+	if strings.Contains(strings.ReplaceAll(s.Pattern, `\\`, ""), `\n`) || strings.Contains(s.Pattern, "\n") {
+		return errors.New("the pattern contains a newline, but each line is matched by itself: search for one of the lines (context shows those around it), or use grep -Pzo in run_command")
 	}
 	flags := syntax.Perl
 	if s.IgnoreCase {
@@ -126,19 +151,25 @@ func (s *search) compile() error {
 
 // file searches one file.
 func (s *search) file(w *Workspace, name string) error {
-	text, ok := w.searchable(name)
+	text, gap := w.searchable(name)
 	s.read += len(text)
-	if !ok {
+	if gap != "" {
 		s.found.Skipped++
+		s.missing.add(gap, name)
 		return nil
 	}
 	s.found.Searched++
+	cut := false
 	for at, number := 0, 1; at < len(text); number++ {
 		end := lineEnd(text, at)
 		line := bytes.TrimRight(text[at:end], "\r\n")
 		if name == s.From && number < s.fromLine {
 			at = end
 			continue
+		}
+		if len(line) > s.longest && !cut {
+			s.missing.add(gapLine, name)
+			cut = true
 		}
 		if match := s.re.FindIndex(line[:min(len(line), s.longest)]); match != nil {
 			if len(s.found.Matches) == s.Limit || s.text > maxFound {
@@ -191,18 +222,37 @@ func after(text []byte, at, n int) (lines []string) {
 	return lines
 }
 
-// searchable reads a file of text.
-func (w *Workspace) searchable(name string) ([]byte, bool) {
+// searchable reads a file of text, or says why it cannot be searched.
+func (w *Workspace) searchable(name string) (data []byte, gap string) {
 	f, info, err := w.openRegular(name)
 	if err != nil {
-		return nil, false
+		return nil, gapFile
 	}
 	defer f.Close()
 	if info.Size() > maxSearched {
-		return nil, false
+		return nil, gapSize
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSearched+1))
-	return data, err == nil && len(data) <= maxSearched && bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
+	data, err = io.ReadAll(io.LimitReader(f, maxSearched+1))
+	switch {
+	case err != nil:
+		return data, gapFile
+	case len(data) > maxSearched:
+		return data, gapSize
+	}
+	return data, encodingGap(data)
+}
+
+// encodingGap says why data is not text.
+func encodingGap(data []byte) string {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return gapUTF16
+	case bytes.IndexByte(data, 0) >= 0:
+		return gapBinary
+	case !utf8.Valid(data):
+		return gapEncoding
+	}
+	return ""
 }
 
 // shown cuts a long line around the byte at.

@@ -78,26 +78,43 @@ func Replace(text, old, new string, all bool) ([]diff.Edit, error) {
 		at += i
 		edits = append(edits, diff.Edit{At: at, Len: len(old), New: new})
 	}
-	switch {
-	case len(edits) == 0:
+	if len(edits) == 0 {
 		return nil, errors.New("old_text does not occur in the file" + nearest(text, asked))
-	case len(edits) > 1 && !all:
-		var at []string
-		for _, e := range edits[:min(10, len(edits))] {
-			at = append(at, fmt.Sprint(1+strings.Count(text[:e.At], "\n")))
-		}
-		return nil, fmt.Errorf("old_text occurs %d times (first at lines %s): add lines around it until it is the only one, or set replace_all", len(edits), strings.Join(at, ", "))
+	}
+	if lines := occurrences(text, old); len(lines) > 1 && !all {
+		return nil, fmt.Errorf("old_text occurs %d times (first at lines %s): add lines around it until it is the only one, or set replace_all",
+			max(count, len(lines)), strings.Join(lines, ", "))
 	}
 	return edits, nil
+}
+
+// occurrences are the lines at which old begins, up to ten, those that overlap
+// too: which of them is meant cannot be known either.
+func occurrences(text, old string) (lines []string) {
+	for at := 0; len(lines) < 10; at++ {
+		i := strings.Index(text[at:], old)
+		if i < 0 {
+			break
+		}
+		at += i
+		lines = append(lines, fmt.Sprint(1+strings.Count(text[:at], "\n")))
+	}
+	return lines
 }
 
 func toCRLF(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
 }
 
-// nearest says where the first line of old stands apart from its white space:
-// the most frequent mistake.
+// nearest says where old nearly stands and what differs: characters that look
+// alike, line ends, white space.
 func nearest(text, old string) string {
+	if crlf := strings.Count(text, "\r\n"); crlf > 0 && strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), strings.ReplaceAll(old, "\r\n", "\n")) {
+		return fmt.Sprintf(": the file has mixed line ends (%d CRLF among %d), and old_text runs over both kinds: replace fewer lines at once, or make them alike with sed -i 's/\\r$//' in run_command", crlf, strings.Count(text, "\n"))
+	}
+	if i := strings.Index(alike(text), alike(old)); i >= 0 && alike(old) != "" {
+		return fmt.Sprintf(" in these characters, but near line %d with others that look alike (%s): copy them from read_file", 1+strings.Count(alike(text)[:i], "\n"), odd(text, old))
+	}
 	first, _, _ := strings.Cut(strings.TrimSpace(old), "\n")
 	first = strings.TrimSpace(first)
 	for i, line := range strings.Split(text, "\n") {

@@ -15,7 +15,7 @@ import (
 // The bounds of one walk. What they cut off is said, or comes with the next
 // page.
 const (
-	maxEntries = 20_000           // read of one directory
+	maxEntries = 50_000           // read of one directory
 	maxDepth   = 64               // directories below each other
 	maxWalk    = 10 * time.Second // then the next page goes on
 )
@@ -41,28 +41,28 @@ type walker struct {
 	from  []string
 	begun time.Time // at the first entry that is not skipped
 	next  string    // where a next walk goes on, if this one ended early
-	large bool      // a directory had more entries than were read
+	gaps  *gaps
 }
 
 // walk visits entries in the order of their names, a directory before what is
 // in it. Symbolic links are visited, never followed. It returns where to go on
-// when visit or a bound ended it early.
-func (w *Workspace) walk(ctx context.Context, options Walk, visit func(string, fs.DirEntry) error) (next string, large bool, err error) {
+// when visit or a bound ended it early, and adds to missing what it did not see.
+func (w *Workspace) walk(ctx context.Context, options Walk, missing *gaps, visit func(string, fs.DirEntry) error) (next string, err error) {
 	if options.Dir == "" {
 		options.Dir = "."
 	}
 	if err := w.checkPath(options.Dir); err != nil {
-		return "", false, err
+		return "", err
 	}
 	start, err := w.resolve(options.Dir)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
 	info, err := w.root.Lstat(start)
 	if err != nil {
-		return "", false, explain(options.Dir, err)
+		return "", explain(options.Dir, err)
 	}
-	k := &walker{Walk: options, w: w, ctx: ctx, visit: visit}
+	k := &walker{Walk: options, w: w, ctx: ctx, visit: visit, gaps: missing}
 	if options.From != "" {
 		k.from = strings.Split(options.From, "/")
 	}
@@ -83,13 +83,16 @@ func (w *Workspace) walk(ctx context.Context, options Walk, visit func(string, f
 	if errors.Is(err, errStop) {
 		err = nil
 	}
-	return k.next, k.large, err
+	return k.next, err
 }
 
 func (k *walker) dir(dir string, rules heeded, depth int) error {
 	entries, err := k.entries(dir)
 	if err != nil {
-		return nil // gone, or not permitted: nothing to see
+		if _, gone := k.w.root.Lstat(dir); gone == nil {
+			k.gaps.add(gapUnread, dir)
+		}
+		return nil
 	}
 	if !k.Ignored {
 		rules = rules.in(k.w, dir)
@@ -113,7 +116,10 @@ func (k *walker) dir(dir string, rules heeded, depth int) error {
 				return err
 			}
 		}
-		if d.IsDir() && (k.Depth == 0 || depth < k.Depth) && depth < maxDepth {
+		switch deeper := d.IsDir() && (k.Depth == 0 || depth < k.Depth); {
+		case deeper && depth == maxDepth:
+			k.gaps.add(gapDeep, name)
+		case deeper:
 			if err := k.dir(name, rules, depth+1); err != nil {
 				return err
 			}
@@ -161,9 +167,15 @@ func (k *walker) entries(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	if more, _ := f.ReadDir(1); len(more) > 0 {
-		k.large = true
+		k.gaps.add(gapLarge, dir)
 	}
-	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool { return !utf8.ValidString(d.Name()) })
+	entries = slices.DeleteFunc(entries, func(d fs.DirEntry) bool {
+		bad := !utf8.ValidString(d.Name())
+		if bad {
+			k.gaps.add(gapName, path.Join(dir, d.Name()))
+		}
+		return bad
+	})
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
@@ -175,17 +187,18 @@ type Entry struct {
 	Size int64  `json:"size" jsonschema:"bytes; 0 for what is not a file"`
 }
 
-// Listing is one page of a walk's entries.
+// Listing is one page of a walk's entries. Notices say what is missing on it.
 type Listing struct {
-	Entries    []Entry
-	Next       string // From of the next page; empty at the end
-	Incomplete bool   // a directory had more entries than are ever read
+	Entries []Entry
+	Next    string // From of the next page; empty at the end
+	Notices []string
 }
 
 // List lists up to limit entries.
 func (w *Workspace) List(ctx context.Context, options Walk, limit int) (l Listing, err error) {
 	l.Entries = []Entry{}
-	l.Next, l.Incomplete, err = w.walk(ctx, options, func(name string, d fs.DirEntry) error {
+	var missing gaps
+	l.Next, err = w.walk(ctx, options, &missing, func(name string, d fs.DirEntry) error {
 		if len(l.Entries) == limit {
 			return errStop
 		}
@@ -203,5 +216,6 @@ func (w *Workspace) List(ctx context.Context, options Walk, limit int) (l Listin
 		l.Entries = append(l.Entries, e)
 		return nil
 	})
+	l.Notices = missing.Notices()
 	return l, err
 }

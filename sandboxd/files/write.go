@@ -36,6 +36,9 @@ func (w *Workspace) Write(name, content string, appending bool) (Written, error)
 	if !utf8.ValidString(content) {
 		return Written{}, errors.New("the content is not valid UTF-8 text")
 	}
+	if strings.ContainsRune(content, 0) {
+		return Written{}, errors.New("the content contains NUL bytes, so it is no text: write binary files with run_command, for example `base64 -d`")
+	}
 	name, err := w.target(name)
 	if err != nil {
 		return Written{}, err
@@ -100,13 +103,17 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 	created = errors.Is(err, fs.ErrNotExist)
 	switch {
 	case created:
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 			return false, explain(path.Dir(name), err)
 		}
 	case err != nil:
 		return false, explain(name, err)
 	case !old.Mode().IsRegular():
 		return false, notRegular(name, old)
+	case old.Mode().Perm()&0o200 == 0:
+		return false, fmt.Errorf("%s is read-only (mode %04o): if it should change, make it writable first with chmod u+w in run_command", quote(name), old.Mode().Perm())
+	case int(old.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
+		return false, fmt.Errorf("%s belongs to another user (uid %d), and replacing it would make it yours: change it in place with run_command if that is permitted", quote(name), old.Sys().(*syscall.Stat_t).Uid)
 	case appending:
 		f, info, err := w.openRegular(name)
 		if err != nil {
@@ -118,24 +125,24 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 		}
 		content = io.MultiReader(io.LimitReader(f, info.Size()), content)
 	}
-	perm := fs.FileMode(0o644)
-	if !created {
-		perm = old.Mode().Perm()
+	if created {
+		old = nil
 	}
-	if err := w.swapIn(name, content, perm, created); err != nil {
+	if err := w.swapIn(name, content, old); err != nil {
 		return false, explain(name, err)
 	}
 	return created, nil
 }
 
-// swapIn is the part of replace that touches the disk. A new file's mode is
-// subject to the umask; an existing one's is kept, without set-id bits.
-func (w *Workspace) swapIn(name string, content io.Reader, perm fs.FileMode, created bool) (err error) {
+// swapIn is the part of replace that touches the disk. A new file's mode is what
+// the umask leaves, as in the shell; an existing one's is kept, without set-id
+// bits, and so are its group and its extended attributes.
+func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err error) {
 	root := w.root
 	var id [8]byte
 	rand.Read(id[:])
 	temp := path.Join(path.Dir(name), tempPrefix+hex.EncodeToString(id[:]))
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -146,12 +153,12 @@ func (w *Workspace) swapIn(name string, content io.Reader, perm fs.FileMode, cre
 		}
 	}()
 	// The lock tells a sweeping server that the writer is alive: the kernel
-	// drops it when the process dies, however it dies.
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	// drops it when the process dies, however it dies. Some file systems have none.
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil && !lockless(err) {
 		return err
 	}
-	if !created {
-		if err = f.Chmod(perm); err != nil {
+	if old != nil {
+		if err = w.inherit(f, name, old); err != nil {
 			return err
 		}
 	}

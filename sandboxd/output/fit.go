@@ -48,13 +48,46 @@ func expand(data []byte) string {
 	return text
 }
 
-// jsonLen is what encoding/json makes of r inside a string, in bytes.
+// jsonLen is how many bytes JSON needs for r inside a string. That encoding/json
+// escapes <, > and & by habit does not count: code is full of them.
 func jsonLen(r rune) int {
 	switch {
 	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
 		return 2
-	case r < 0x20 || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029':
+	case r < 0x20 || r == '\u2028' || r == '\u2029':
 		return 6
 	}
 	return utf8.RuneLen(r)
+}
+
+// Ends are the beginning and the end of a valid text, at most each bytes of
+// either, cut between characters and at a line's end where one is near.
+func Ends(text string, each int) (head, tail string) {
+	if len(text) <= 2*each {
+		return text, ""
+	}
+	head, tail = Head(text, each), text[len(text)-each:]
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < 1<<10 {
+		tail = tail[i+1:]
+	}
+	return head, tail
+}
+
+// Head is the beginning of a valid text, at most most bytes of it, cut as Ends
+// cuts it.
+func Head(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	head := text[:most]
+	for len(head) > 0 && !utf8.RuneStart(text[len(head)]) {
+		head = head[:len(head)-1]
+	}
+	if i := strings.LastIndexByte(head, '\n'); i >= 0 && len(head)-i < 1<<10 {
+		head = head[:i+1]
+	}
+	return head
 }

@@ -16,7 +16,7 @@ func instructions(set Settings) string {
 	}
 	if slices.Contains(set.Tools, "run_command") {
 		lines = append(lines,
-			"run_command runs /bin/sh -lc in the workspace. Every process that a command started is gone when it ends. It has 30 seconds unless timeout_seconds says otherwise, 120 at most.")
+			"run_command runs /bin/sh in the workspace. Temporary files belong in $TMPDIR; HOME, TMPDIR and caches are your own and last between commands. Every process that a command started is gone when it ends. It has 30 seconds unless timeout_seconds says otherwise, 120 at most.")
 		if slices.Contains(set.Tools, "start_command") {
 			lines = append(lines, "For longer work use start_command, and read on with command_output.")
 		}

@@ -236,7 +236,7 @@ func (l *link) answer(r *sdkrpc.Response) error {
 	case r.Error != nil:
 		c.sink.Deliver(fault(c.id, r.Error), true)
 	default:
-		c.sink.Deliver(c.named(jsonrpc.Answer(c.id, r.Result)), true)
+		c.sink.Deliver(c.named(jsonrpc.Answer(c.id, plain(r.Result))), true)
 	}
 	return nil
 }

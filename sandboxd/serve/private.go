@@ -1,25 +1,41 @@
 package serve
 
 import (
-	"io/fs"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
 
-// privatePrefix begins the name of a server's private directory, which is
-// TMPDIR and HOME of its commands.
+// privatePrefix begins the name of a server's private directory, which holds the
+// persons' own ones (command.Homes).
 const privatePrefix = "sallyport-private-"
 
-// privateDir makes the directory, which ends with b. A lock on it says that
-// its server lives.
-func (b *Box) privateDir() (string, error) {
+// imagePrivate is where the private directories lie in a container: /tmp there
+// is every command's own, and what lies in it would be everybody's.
+const imagePrivate = "/private"
+
+// privateDir makes the directory that holds the private ones. One that the owner
+// names is kept; else it ends with b. A lock on it says that its server lives.
+func (b *Box) privateDir(set Settings) (string, error) {
+	if set.PrivateDir == "" && set.InContainer {
+		set.PrivateDir = imagePrivate
+	}
+	if set.PrivateDir != "" {
+		return b.keptDir(set.PrivateDir)
+	}
 	dir, err := os.MkdirTemp("", privatePrefix)
 	if err != nil {
 		return "", err
 	}
-	b.onClose(func() error { return removeTree(dir) })
+	b.onClose(func() error { return command.RemoveTree(dir) })
 	f, err := os.Open(dir)
 	if err != nil {
 		return "", err
@@ -27,6 +43,28 @@ func (b *Box) privateDir() (string, error) {
 	b.onClose(f.Close)
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // where there are no locks, nothing is swept
 	go sweepPrivate(os.TempDir())
+	return dir, nil
+}
+
+// keptDir is a directory below one that the owner chose.
+func (b *Box) keptDir(chosen string) (string, error) {
+	dir := filepath.Join(chosen, fmt.Sprintf("persons-%d", os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("%w: mount something writable at %s (docker run --tmpfs %s:rw,exec,nosuid,nodev,mode=1777,size=512m), "+
+			"or name another directory with MCP_PRIVATE_DIR", err, chosen, chosen)
+	}
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return "", err
+	}
+	b.onClose(f.Close)
+	var info syscall.Stat_t
+	if err := syscall.Fstat(int(f.Fd()), &info); err != nil || int(info.Uid) != os.Geteuid() || info.Mode&0o077 != 0 {
+		return "", fmt.Errorf("%s belongs to user %d with mode %04o, not to this server alone: remove it or name another directory with MCP_PRIVATE_DIR", dir, info.Uid, info.Mode&0o7777)
+	}
+	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return "", fmt.Errorf("%s is in use by another server: give each its own MCP_PRIVATE_DIR", dir)
+	}
 	return dir, nil
 }
 
@@ -44,23 +82,30 @@ func sweepPrivate(temp string) {
 		err = syscall.Fstat(int(f.Fd()), &info)
 		ours := err == nil && int(info.Uid) == os.Getuid() // another's, made to be walked, could change below us
 		if ours && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = removeTree(dir)
+			_ = command.RemoveTree(dir)
 		}
 		f.Close()
 	}
 }
 
-// removeTree is os.RemoveAll also where a command left directories that their
-// owner may not change, as Go's module cache is.
-func removeTree(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
+// surprises are properties of this machine and workspace that make commands fail
+// in ways that do not show the cause.
+func surprises(workspace, private string) (lines []string) {
+	var stat unix.Statfs_t
+	if unix.Statfs(private, &stat) == nil && stat.Flags&unix.ST_NOEXEC != 0 {
+		lines = append(lines, fmt.Sprintf("the private directories in %s lie on a file system without exec: what commands build in TMPDIR (go test, go run, node-gyp) cannot be run; "+
+			"name another place with MCP_PRIVATE_DIR, or mount it with exec", private))
 	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
+	raw, err := os.ReadFile(filepath.Join(workspace, ".git"))
+	target, worktree := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
+	if err == nil && worktree {
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(workspace, target)
 		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+		if rel, err := filepath.Rel(workspace, target); err != nil || !filepath.IsLocal(rel) {
+			lines = append(lines, fmt.Sprintf("the workspace is a linked git worktree, whose repository %s lies outside it, so every git command fails: "+
+				"serve the folder that holds both, or a clone of its own (git clone)", target))
+		}
+	}
+	return lines
 }

@@ -25,7 +25,9 @@ type Settings struct {
 	Jail        jail.Mode    // how strongly commands are held
 	Network     jail.Network // what commands may reach
 	MaxSessions int
-	OutputLimit int // bytes kept of a command's stdout, and of its stderr
+	OutputLimit int    // bytes kept of a command's stdout, and of its stderr
+	Processes   int    // of all commands together; 0 is the jail's default
+	PrivateDir  string // where the persons' private directories are kept; "" is a new one in TMPDIR, in a container /private
 	config.Owner
 
 	EgressSocket, EgressKeyFile string
@@ -58,6 +60,10 @@ func (s *Settings) Table() config.Table {
 				Help: "the key that egress accepts: 64 hex digits, mode 0600"},
 			config.Setting{Env: "MCP_EGRESS", Set: s.setEgress,
 				Help: "hosts that commands may reach where no edge says so: a list such as api.example.com,*.example.org:8443; or * for all that egress allows"},
+			config.Setting{Env: "MCP_MAX_PROCESSES", Default: "0", Set: config.Number(&s.Processes, 0, 1<<20),
+				Help: "processes and threads of all running commands together, in a container at most its pids limit less 48; 0 is 128 and 32 for each core"},
+			config.Setting{Env: "MCP_PRIVATE_DIR", Set: config.Text(&s.PrivateDir),
+				Help: "where each caller's private directory (HOME, TMPDIR, caches) is kept; without it a new one in TMPDIR for as long as the server runs, in a container /private"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
 			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
@@ -90,6 +96,7 @@ func (s *Settings) checkOutside(m *config.Mistakes) {
 	s.outOfReach(m, "MCP_AUTH_TOKEN_FILE", s.TokenFile)
 	s.outOfReach(m, "MCP_EGRESS_KEY_FILE", s.EgressKeyFile)
 	s.outOfReach(m, "MCP_EGRESS_SOCKET", s.EgressSocket)
+	s.outOfReach(m, "MCP_PRIVATE_DIR", s.PrivateDir)
 	private := s.Owner.Private()
 	for _, setting := range slices.Sorted(maps.Keys(private)) {
 		s.outOfReach(m, setting, private[setting])
@@ -108,7 +115,7 @@ func (s *Settings) outOfReach(m *config.Mistakes, setting, path string) {
 	if path == "" || path == "-" {
 		return
 	}
-	err := config.Outside(setting, path, s.jail(s.Workspace).Grants)
+	err := config.Outside(setting, path, s.jail("", s.Workspace).Grants)
 	if err == nil {
 		err = config.Apart(setting, path, s.writable()...)
 	}
@@ -143,9 +150,13 @@ func (s *Settings) checkProgram() error {
 	return config.Beside(s.Workspace, checkout)
 }
 
-// jail is the policy for commands that may write beneath dirs.
-func (s *Settings) jail(dirs ...string) jail.Config {
-	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs}
+// jail is the policy for commands that may write beneath dirs, and each person's
+// beneath one of its own in private.
+func (s *Settings) jail(private string, dirs ...string) jail.Config {
+	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs, Tasks: s.Processes}
+	if private != "" {
+		c.Private = []string{private}
+	}
 	if s.OwnerSocket != "" {
 		c.Keyed = append(c.Keyed, filepath.Clean(s.OwnerSocket))
 	}

@@ -119,20 +119,20 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 		return nil, fmt.Errorf("MCP_WORKSPACE: %w", err)
 	}
 	b.onClose(root.Close)
-	private, err := b.privateDir()
+	private, err := b.privateDir(set)
 	if err != nil {
-		return nil, fmt.Errorf("the private directory of commands (TMPDIR): %w", err)
+		return nil, fmt.Errorf("the private directories of commands: %w", err)
 	}
-	j, err := jail.New(set.jail(b.Workspace.Path, private))
+	j, err := jail.New(set.jail(private, b.Workspace.Path))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
 	b.onClose(j.Close)
-	for _, notice := range append(b.Workspace.Notices, j.Notices()...) {
+	for _, notice := range append(append(b.Workspace.Notices, j.Notices()...), surprises(b.Workspace.Path, private)...) {
 		log.Warn(notice)
 	}
 	tools, err := tool.New(tool.Config{
-		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Network: set.Network,
+		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Processes: j.Tasks(), Network: set.Network,
 		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected,
 		Started:   func(ctx context.Context, c *command.Command) { desk.Runs(ctx, c) },
 		Principal: func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
@@ -150,7 +150,8 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 
 func (b *Box) onClose(f func() error) { b.closers = append(b.closers, f) }
 
-// Close ends everything that runs and removes the commands' private directory.
+// Close ends everything that runs, and removes the private directories unless
+// they are kept.
 func (b *Box) Close() {
 	if b.Server != nil {
 		b.Server.Close()

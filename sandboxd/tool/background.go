@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -20,6 +21,10 @@ const (
 	maxWait         = 50 // below the 60 s after which many clients give up
 )
 
+// maxPage is how many bytes of each stream one answer of command_output has:
+// both, and what is said about them, fit into the text copy.
+const maxPage = textLimit/2 - 1<<10
+
 type startIn struct {
 	Command  string `json:"command"`
 	Workdir  string `json:"workdir"`
@@ -31,17 +36,18 @@ type startOut struct {
 	Handle string `json:"handle" jsonschema:"what command_output and stop_command ask for"`
 }
 
+func (o *startOut) text() string { return "handle " + o.Handle }
+
 func (s *Set) addStartCommand(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name: "start_command",
-		Description: "Start a shell command (/bin/sh -lc) in the workspace and leave it running in the background, also when the connection is lost. " +
+		Description: "Start a shell command (/bin/sh) in the workspace and leave it running in the background, also when the connection is lost. " +
 			"Read what it writes with command_output, end it with stop_command." + s.network(),
 		Annotations: hints("Start a command", false, true, false, true),
-		InputSchema: arguments(
-			need("command", "string", "the command line for /bin/sh"),
-			may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
-			may("lifetime_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxLifetime, defaultLifetime)),
-		),
+	}, []property{
+		need("command", "string", "the command line for /bin/sh"),
+		may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
+		may("lifetime_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxLifetime, defaultLifetime)),
 	}, s.startCommand)
 }
 
@@ -55,7 +61,11 @@ func (s *Set) startCommand(ctx context.Context, _ *mcp.CallToolRequest, in start
 		return nil, err
 	}
 	s.started(ctx, c)
-	return &startOut{Handle: c.Handle}, nil
+	out := &startOut{Handle: c.Handle}
+	for _, line := range c.Notices {
+		out.note("%s", line)
+	}
+	return out, nil
 }
 
 func (s *Set) owner(ctx context.Context) string {
@@ -87,11 +97,10 @@ func (s *Set) addCommandOutput(server *mcp.Server) {
 		Name:        "command_output",
 		Description: "Read what a background command has written, from a cursor on, and how it stands. The output stays readable after its end; of each stream the beginning and the end are kept.",
 		Annotations: hints("Read a command's output", true, false, true, false),
-		InputSchema: arguments(
-			need("handle", "string", "the command, as start_command or run_command named it"),
-			may("cursor", "string", "cursor of the answer before (default: from the beginning)"),
-			may("wait_seconds", "integer", fmt.Sprintf("wait so long for new output or the end, 0 to %d (default 0)", maxWait)),
-		),
+	}, []property{
+		need("handle", "string", "the command, as start_command or run_command named it"),
+		may("cursor", "string", "cursor of the answer before (default: from the beginning)"),
+		may("wait_seconds", "integer", fmt.Sprintf("wait so long for new output or the end, 0 to %d (default 0)", maxWait)),
 	}, s.commandOutput)
 }
 
@@ -111,7 +120,7 @@ func (s *Set) commandOutput(ctx context.Context, _ *mcp.CallToolRequest, in outp
 		}
 	}
 	await(ctx, c, time.Duration(wait)*time.Second, outAt, errAt)
-	return page(c, outAt, errAt, s.cfg.OutputLimit/4), nil
+	return s.page(c, outAt, errAt, min(maxPage, s.cfg.OutputLimit/4)), nil
 }
 
 // await returns when there is something behind the offsets, at c's end, or in
@@ -146,9 +155,9 @@ func news(b *output.Buffer, at int64) bool {
 }
 
 // page is the output from the offsets on, at most limit bytes of each stream.
-func page(c *command.Command, outAt, errAt int64, limit int) *outputOut {
+func (s *Set) page(c *command.Command, outAt, errAt int64, limit int) *outputOut {
 	out := &outputOut{}
-	out.state = stateOf(c, &out.common) // asked first: of an ended command all that was written is there
+	out.state = s.stateOf(c, &out.common) // asked first: of an ended command all that was written is there
 	ended := !out.Running
 	out.Stdout, outAt, out.StdoutSkipped = c.Stdout.Page(outAt, limit, ended)
 	out.Stderr, errAt, out.StderrSkipped = c.Stderr.Page(errAt, limit, ended)
@@ -156,9 +165,23 @@ func page(c *command.Command, outAt, errAt int64, limit int) *outputOut {
 	// Up to three bytes may be the beginning of a rune that is not yet whole.
 	left := max(c.Stdout.Size()-outAt, c.Stderr.Size()-errAt)
 	out.More = left >= utf8.UTFMax || ended && left > 0
-	out.summary = fmt.Sprintf("running %t, exit_code %d; %d bytes of stdout and %d of stderr are in the structured content; the next cursor is %s. The last of stdout:\n%s\nThe last of stderr:\n%s",
-		out.Running, out.ExitCode, len(out.Stdout), len(out.Stderr), out.Cursor, last(out.Stdout), last(out.Stderr))
 	return out
+}
+
+// text is the whole page: a page is small enough for it.
+func (o *outputOut) text() string {
+	var b strings.Builder
+	b.WriteString(o.state.line())
+	if o.More {
+		fmt.Fprintf(&b, "; more output is there: go on with cursor %s", o.Cursor)
+	} else {
+		fmt.Fprintf(&b, "; the next cursor is %s", o.Cursor)
+	}
+	if o.StdoutSkipped+o.StderrSkipped > 0 {
+		fmt.Fprintf(&b, "; before this, %d bytes of stdout and %d of stderr are no longer kept", o.StdoutSkipped, o.StderrSkipped)
+	}
+	b.WriteString(streams(o.Stdout, o.Stderr, "ask for it again"))
+	return b.String()
 }
 
 type stopIn struct {
@@ -170,13 +193,14 @@ type stopOut struct {
 	state
 }
 
+func (o *stopOut) text() string { return o.state.line() }
+
 func (s *Set) addStopCommand(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name:        "stop_command",
 		Description: "End a background command and everything it started. Its output stays readable.",
 		Annotations: hints("Stop a command", false, true, true, false),
-		InputSchema: arguments(need("handle", "string", "the command, as start_command or run_command named it")),
-	}, s.stopCommand)
+	}, []property{need("handle", "string", "the command, as start_command or run_command named it")}, s.stopCommand)
 }
 
 func (s *Set) stopCommand(ctx context.Context, _ *mcp.CallToolRequest, in stopIn) (*stopOut, error) {
@@ -191,6 +215,6 @@ func (s *Set) stopCommand(ctx context.Context, _ *mcp.CallToolRequest, in stopIn
 		return nil, ctx.Err()
 	}
 	out := &stopOut{}
-	out.state = stateOf(c, &out.common)
+	out.state = s.stateOf(c, &out.common)
 	return out, nil
 }

@@ -261,7 +261,7 @@ func TestBackgroundNeedsItsGrant(t *testing.T) {
 	}
 	b.client.Close()
 	three := newBox(t, func(c *tool.Config) { c.Enabled = nil })
-	if words := three.refused("run_command", args{"command": "true", "background_after_seconds": 1}); !strings.Contains(words, "additional properties") {
+	if words := three.refused("run_command", args{"command": "true", "background_after_seconds": 1}); !strings.Contains(words, "there is no argument") {
 		t.Errorf("words: %s", words)
 	}
 }

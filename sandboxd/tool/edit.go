@@ -30,20 +30,29 @@ type editOut struct {
 	Diff         string `json:"diff" jsonschema:"the change as a unified diff"`
 }
 
+func (o *editOut) text() string {
+	verb := "replaced in"
+	if !o.Written {
+		verb = "would be replaced in"
+	}
+	return fmt.Sprintf("%d %s %s\n%s", o.Replacements, verb, o.Path, o.Diff)
+}
+
+var editProperties = []property{
+	need("path", "string", "file to edit, relative to the workspace"),
+	need("old_text", "string", "the text to replace, exactly as it stands in the file"),
+	need("new_text", "string", "what to put in its place"),
+	may("replace_all", "boolean", "replace every occurrence (default false)"),
+	may("dry_run", "boolean", "only show the diff, write nothing (default false)"),
+}
+
 func (s *Set) addEditFile(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name: "edit_file",
 		Description: "Replace an exact piece of text in a UTF-8 file of up to 1 MiB. old_text must occur exactly once, or give replace_all. " +
 			"Line endings (CRLF), byte order mark and mode are kept. Either the whole change is made or none of it." + s.protection(),
 		Annotations: hints("Edit a file", false, true, false, false),
-		InputSchema: arguments(
-			need("path", "string", "file to edit, relative to the workspace"),
-			need("old_text", "string", "the text to replace, exactly as it stands in the file"),
-			need("new_text", "string", "what to put in its place"),
-			may("replace_all", "boolean", "replace every occurrence (default false)"),
-			may("dry_run", "boolean", "only show the diff, write nothing (default false)"),
-		),
-	}, s.editFile)
+	}, editProperties, s.editFile)
 }
 
 func (s *Set) editFile(_ context.Context, _ *mcp.CallToolRequest, in editIn) (*editOut, error) {

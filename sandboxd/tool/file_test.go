@@ -248,7 +248,7 @@ func TestReadSizes(t *testing.T) {
 		"empty":    "",
 		"letters":  strings.Repeat("a", mib),
 		"newlines": strings.Repeat("\n", mib),
-		"controls": strings.Repeat("\x00\x01\x1f\x7f", mib/4),
+		"controls": strings.Repeat("\x01\x02\x1f\x7f", mib/4),
 		"markup":   strings.Repeat("<", mib),
 		"runes":    strings.Repeat("€", mib/3),
 	} {
@@ -282,8 +282,14 @@ func TestLargeAnswersAreSummarised(t *testing.T) {
 		t.Errorf("small: %s", got)
 	}
 	got := text(b.raw("read_file", args{"path": "large"}))
-	if len(got) > 1000 || !strings.Contains(got, "150000 bytes") || !strings.Contains(got, "offset") {
-		t.Errorf("large: %d bytes: %.300s", len(got), got)
+	if len(got) > 64<<10 || len(got) < 50<<10 || strings.Count(got, "a line of text\n") != 4300 || !strings.HasSuffix(got, "[… lines 1 to 4300 of 10000; for the rest: offset 4301 …]") {
+		t.Errorf("large: %d bytes, %d lines: … %s", len(got), strings.Count(got, "\n"), got[len(got)-100:])
+	}
+	var part readResult
+	res := b.raw("read_file", args{"path": "large", "offset": 4301})
+	decode(t, res, &part)
+	if got := text(res); !strings.Contains(got, "[… lines 4301 to 8600 of 10000; for the rest: offset 8601 …]") || part.TotalLines != 10_000 {
+		t.Errorf("the next: … %s", got[len(got)-100:])
 	}
 }
 

@@ -25,13 +25,18 @@ func Writes(name string) bool { return name == "write_file" || name == "edit_fil
 // replace, as it is now, and a diff of what the call would do. It writes
 // nothing. Whether the call's arguments are right is for the tool to say.
 func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview string, err error) {
-	members := map[string]json.RawMessage{} // a struct would take "Path" for path, too
-	if err := json.Unmarshal(arguments, &members); err != nil {
-		return "", "", fmt.Errorf("the arguments: %w", err)
+	var in writeIn
+	var edit editIn
+	if name == "edit_file" {
+		err = read(arguments, editProperties, &edit)
+		in.Path = edit.Path
+	} else {
+		err = read(arguments, writeProperties, &in)
 	}
-	text := func(key string) (v string) { _ = json.Unmarshal(members[key], &v); return v }
-	flag := func(key string) (v bool) { _ = json.Unmarshal(members[key], &v); return v }
-	path := text("path")
+	if err != nil {
+		return "", "", err
+	}
+	path := in.Path
 	digest, old, err := s.files.Digest(path)
 	if err != nil {
 		return "", "", err
@@ -39,13 +44,13 @@ func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview st
 	var edits []diff.Edit
 	switch {
 	case name == "edit_file":
-		if edits, err = files.Replace(old, text("old_text"), text("new_text"), flag("replace_all")); err != nil {
+		if edits, err = files.Replace(old, edit.Old, edit.New, edit.ReplaceAll); err != nil {
 			return "", "", fmt.Errorf("%s: %w", path, err)
 		}
-	case flag("append"):
-		edits = []diff.Edit{{At: len(old), New: text("content")}}
+	case in.Append:
+		edits = []diff.Edit{{At: len(old), New: in.Content}}
 	default:
-		edits = []diff.Edit{whole(old, text("content"))}
+		edits = []diff.Edit{whole(old, in.Content)}
 	}
 	return digest, diff.Unified(path, old, edits), nil
 }

@@ -1,85 +1,149 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/output"
 )
 
-// textLimit is the size in bytes from which the structured output is no longer
-// repeated as text: a client that shows both would carry it twice.
+// textLimit is the size in bytes of the text copy of a result. The structured
+// output may be larger; a client that shows both would carry it twice.
 const textLimit = 64 << 10
 
 // common is embedded in every structured output.
 type common struct {
 	Notices []string `json:"notices,omitempty" jsonschema:"what else there is to know about this result"`
 
-	failed  bool   // the result is an error, though a structured one
-	summary string // stands in for the text once that passes textLimit
+	failed bool // the result is an error, though a structured one
 }
 
 func (c *common) base() *common { return c }
 
-func (c *common) note(line string) { c.Notices = append(c.Notices, line) }
+// note adds a notice, once.
+func (c *common) note(format string, args ...any) {
+	if len(args) > 0 {
+		format = fmt.Sprintf(format, args...)
+	}
+	for _, line := range c.Notices {
+		if line == format {
+			return
+		}
+	}
+	c.Notices = append(c.Notices, format)
+}
 
-type structured interface{ base() *common }
+// structured is a tool's output: text is its copy for clients that show no
+// structured content, at most textLimit bytes of it, and says how to see the
+// rest. It has the file's and the command's own characters, not their escapes.
+type structured interface {
+	base() *common
+	text() string
+}
 
-// add registers one tool. handle's error becomes a result with isError: its
-// text is read by a model, so it says what is wrong and what would be right.
-func add[In any, Out structured](s *Set, server *mcp.Server, t *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest, In) (Out, error)) {
-	mcp.AddTool(server, t, func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+// add registers one tool. The arguments are read here and not by the SDK, whose
+// words are not a model's. handle's error becomes a result with isError: it says
+// what is wrong and what would be right.
+func add[In any, Out structured](s *Set, server *mcp.Server, t *mcp.Tool, props []property, handle func(context.Context, *mcp.CallToolRequest, In) (Out, error)) {
+	var out Out
+	t.InputSchema = schema(props)
+	t.OutputSchema = outputSchema(reflect.TypeOf(out).Elem())
+	server.AddTool(t, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var in In
+		if err := read(req.Params.Arguments, props, &in); err != nil {
+			return s.failure(err, nil), nil
+		}
+		restored, err := s.files.Usable()
+		if err != nil {
+			return s.failure(err, nil), nil
+		}
 		out, err := handle(ctx, req, in)
 		if err != nil {
-			var none Out
-			return nil, none, s.withNotices(err)
+			return s.failure(err, restored), nil
 		}
 		c := out.base()
-		c.Notices = append(c.Notices, s.cfg.Jail.Notices()...)
-		res := &mcp.CallToolResult{IsError: c.failed}
-		text, err := json.Marshal(out)
-		if err != nil {
-			var none Out
-			return nil, none, err
+		for _, line := range append(restored, s.cfg.Jail.Notices()...) {
+			c.note("%s", line)
 		}
-		if len(text) > textLimit && c.summary != "" {
-			res.Content = []mcp.Content{&mcp.TextContent{Text: c.summary}}
-		}
-		return res, out, nil
+		return result(out)
 	})
 }
 
-// plainError carries the jail's notices behind an error's own words.
-type plainError string
-
-func (e plainError) Error() string { return string(e) }
-
-func (s *Set) withNotices(err error) error {
-	return plainError(strings.Join(append([]string{err.Error()}, s.cfg.Jail.Notices()...), "\n"))
+// result is both copies of an output.
+func result(out structured) (*mcp.CallToolResult, error) {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		return nil, err
+	}
+	c := out.base()
+	res := &mcp.CallToolResult{IsError: c.failed, StructuredContent: json.RawMessage(bytes.TrimSpace(raw.Bytes())),
+		Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}
+	if len(c.Notices) > 0 {
+		res.Content = append(res.Content, &mcp.TextContent{Text: notices(c.Notices)})
+	}
+	return res, nil
 }
 
-// property is one argument of a tool.
-type property struct {
-	name, kind, text string
-	required         bool
+func notices(lines []string) string { return "Notice: " + strings.Join(lines, "\nNotice: ") }
+
+// failure is a result in words.
+func (s *Set) failure(err error, more []string) *mcp.CallToolResult {
+	text := strings.Join(append(append([]string{err.Error()}, more...), s.cfg.Jail.Notices()...), "\n")
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-func need(name, kind, text string) property { return property{name, kind, text, true} }
-func may(name, kind, text string) property  { return property{name, kind, text, false} }
+// abridged is text of at most most bytes: its beginning and its end, with a line
+// between them that says what is left out and how to see it.
+func abridged(text string, most int, how string) string {
+	if len(text) <= most {
+		return text
+	}
+	head, tail := output.Ends(text, most/2)
+	return fmt.Sprintf("%s\n[… %d bytes left out here: %s …]\n%s", head, len(text)-len(head)-len(tail), how, tail)
+}
 
-// arguments is a tool's input schema. It is written by hand because the inferred
-// one says ["null","integer"] for an optional number, which several clients'
-// converters refuse.
-func arguments(props ...property) map[string]any {
+// outputSchema describes a result struct as encoding/json writes it.
+func outputSchema(t reflect.Type) map[string]any {
 	fields, required := map[string]any{}, []string{}
-	for _, p := range props {
-		fields[p.name] = map[string]any{"type": p.kind, "description": p.text}
-		if p.required {
-			required = append(required, p.name)
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" {
+			continue // embedded or our own
+		}
+		property := typeSchema(f.Type)
+		if text := f.Tag.Get("jsonschema"); text != "" {
+			property["description"] = text
+		}
+		fields[name] = property
+		if options != "omitempty" {
+			required = append(required, name)
 		}
 	}
 	return map[string]any{"type": "object", "properties": fields, "required": required, "additionalProperties": false}
+}
+
+func typeSchema(t reflect.Type) map[string]any {
+	switch t.Kind() {
+	case reflect.Struct:
+		return outputSchema(t)
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": typeSchema(t.Elem())}
+	case reflect.Pointer:
+		return map[string]any{"type": []string{"null", typeSchema(t.Elem())["type"].(string)}}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	}
+	return map[string]any{"type": "integer"}
 }
 
 // hints are the annotations of a tool. Everything that is not said is its

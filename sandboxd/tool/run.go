@@ -52,11 +52,11 @@ func (s *Set) addRunCommand(server *mcp.Server) {
 	}
 	add(s, server, &mcp.Tool{
 		Name: "run_command",
-		Description: fmt.Sprintf("Run a shell command (/bin/sh -lc) in the workspace, %s. Everything it starts is ended with it. "+
-			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty.%s", s.cfg.Workspace, s.cfg.OutputLimit, s.network()),
+		Description: fmt.Sprintf("Run a shell command (/bin/sh) in the workspace, %s. Everything it starts is ended with it. "+
+			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty. Temporary files belong in $TMPDIR.%s%s",
+			s.cfg.Workspace, s.cfg.OutputLimit, s.processes(), s.network()),
 		Annotations: hints("Run a command", false, true, false, true),
-		InputSchema: arguments(args...),
-	}, s.runCommand)
+	}, args, s.runCommand)
 }
 
 // network tells a model what not to waste its turns on.
@@ -65,6 +65,14 @@ func (s *Set) network() string {
 		return " The network is the container's: loopback, and what the container may reach."
 	}
 	return " There is no network, not even loopback: downloads, package installs and local servers fail."
+}
+
+// processes tells a model how parallel it may be.
+func (s *Set) processes() string {
+	if s.cfg.Processes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" All running commands together may have %d processes and threads.", s.cfg.Processes)
 }
 
 func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn) (*runOut, error) {
@@ -79,12 +87,7 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 		}
 		return s.runAWhile(ctx, req, in, limit)
 	}
-	leave, err := s.shares.enter(ctx, s.owner(ctx))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	c, err := s.runner.Start(ctx, in.Command, in.Workdir, limit)
+	c, err := s.runner.Start(ctx, s.owner(ctx), in.Command, in.Workdir, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 	if ctx.Err() != nil {
 		return nil, errCanceled
 	}
-	return report(c), nil
+	return s.report(c), nil
 }
 
 // runAWhile runs a command that goes on in the background when it takes longer
@@ -111,9 +114,9 @@ func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn,
 		return nil, err
 	}
 	s.started(ctx, c)
-	keep := context.AfterFunc(ctx, c.Kill)
+	keep := context.AfterFunc(ctx, func() { c.Stop(false) })
 	s.follow(ctx, req, c, time.After(time.Duration(after)*time.Second))
-	out := report(c)
+	out := s.report(c)
 	switch canceled := !keep(); {
 	case canceled:
 		s.runner.Forget(c)
@@ -153,55 +156,46 @@ func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, c *command.C
 	}
 }
 
-// state is how a command stands, in the words that all command tools share.
-type state struct {
-	Running    bool   `json:"running" jsonschema:"whether it still runs in the background"`
-	ExitCode   int    `json:"exit_code" jsonschema:"-1 when there is none: ended by a signal, or still running"`
-	Signal     string `json:"signal" jsonschema:"the signal that ended it, such as SIGKILL, or empty"`
-	TimedOut   bool   `json:"timed_out"`
-	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it for want of memory; null where that is not known"`
-	DurationMS int64  `json:"duration_ms"`
-}
-
-// stateOf notes what belongs to a command's end beside its numbers.
-func stateOf(c *command.Command, out *common) state {
-	r, ended := c.Result()
-	switch {
-	case !ended:
-		return state{Running: true, ExitCode: -1, DurationMS: time.Since(c.Started).Milliseconds()}
-	case r.TimedOut:
-		out.note("The command ran out of time; it and everything it started were ended.")
-	case r.OOMKilled != nil && *r.OOMKilled:
-		out.note("The kernel ended the command, or a part of it, for want of memory.")
-	}
-	if r.OutputHeld {
-		out.note("Something still held the output open after the command's end; the output may be incomplete.")
-	}
-	if r.Unkillable {
-		out.note("Something that was killed hangs in the kernel and is not gone yet.")
-	}
-	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled, DurationMS: r.Duration.Milliseconds()}
-}
-
 var errCanceled = errors.New("the call was cancelled; the command and everything it started were ended")
 
 // report is the result of run_command.
-func report(c *command.Command) *runOut {
+func (s *Set) report(c *command.Command) *runOut {
 	out := &runOut{}
-	out.state = stateOf(c, &out.common)
+	out.state = s.stateOf(c, &out.common)
 	out.failed = !out.Running && (out.ExitCode != 0 || out.TimedOut || out.Signal != "")
 	out.Stdout, out.StdoutTruncated = c.Stdout.Text()
 	out.Stderr, out.StderrTruncated = c.Stderr.Text()
-	out.summary = fmt.Sprintf("exit_code %d, signal %q, timed_out %t after %d ms; %d bytes of stdout and %d of stderr are in the structured content. "+
-		"For a smaller answer let the command filter its output. The last of stdout:\n%s\nThe last of stderr:\n%s",
-		out.ExitCode, out.Signal, out.TimedOut, out.DurationMS, len(out.Stdout), len(out.Stderr), last(out.Stdout), last(out.Stderr))
+	s.noteProcesses(&out.common, out.state, out.Stdout, out.Stderr)
 	return out
 }
 
-// last is the end of text, at most 2 KiB, for a summary.
-func last(text string) string {
-	if len(text) > 2<<10 {
-		text = strings.ToValidUTF8(text[len(text)-2<<10:], "")
+// text is what a terminal would show, below a line with what it would not.
+func (o *runOut) text() string {
+	const how = "write the output to a file and read that in parts with read_file, or filter it"
+	return o.state.line() + streams(o.Stdout, o.Stderr, how)
+}
+
+// streams is the output of a command as text. stderr is mostly the shorter and
+// the more important one.
+func streams(stdout, stderr, how string) string {
+	stderr = abridged(stderr, max(textLimit/4, textLimit-1024-len(stdout)), how)
+	stdout = abridged(stdout, textLimit-1024-len(stderr), how)
+	var b strings.Builder
+	for name, text := range inOrder("stdout", stdout, "stderr", stderr) {
+		if text != "" {
+			fmt.Fprintf(&b, "\n%s:\n%s", name, text)
+		}
 	}
-	return text
+	return b.String()
+}
+
+// inOrder ranges over pairs.
+func inOrder(pairs ...string) func(func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if !yield(pairs[i], pairs[i+1]) {
+				return
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -27,7 +28,7 @@ type listOut struct {
 // walkArguments are what list_files and search_files have in common.
 var walkArguments = []property{
 	may("path", "string", "where to begin, relative to the workspace (default: the workspace)"),
-	may("glob", "string", "only paths like this, such as *.go or src/**/*.{ts,tsx}; with a slash it is relative to the workspace"),
+	may("glob", "string", "only paths like this, such as *.go or src/**/*.{ts,tsx}, or a list of these with commas; with a slash it is relative to the workspace"),
 	may("include_ignored", "boolean", "also what .gitignore and .ignore exclude, and .git (default false)"),
 	may("cursor", "string", "next_cursor of the page before"),
 }
@@ -37,10 +38,9 @@ func (s *Set) addListFiles(server *mcp.Server) {
 		Name:        "list_files",
 		Description: "List files and directories of the workspace as a tree in the order of their names, with sizes. Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed.",
 		Annotations: hints("List files", true, false, true, false),
-		InputSchema: arguments(append(walkArguments,
-			may("depth", "integer", "levels of directories, 1 to 64 (default 3)"),
-			may("limit", "integer", "entries on a page, 1 to 1000 (default 200)"))...),
-	}, s.listFiles)
+	}, append(walkArguments,
+		may("depth", "integer", "levels of directories, 1 to 64 (default 3)"),
+		may("limit", "integer", "entries on a page, 1 to 1000 (default 200)")), s.listFiles)
 }
 
 func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) (*listOut, error) {
@@ -58,11 +58,41 @@ func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) 
 	}
 	l, err := s.files.List(ctx, files.Walk{Dir: in.Path, Depth: depth, Glob: glob, Ignored: in.Ignored, From: in.Cursor}, limit)
 	out := &listOut{Entries: l.Entries, NextCursor: l.Next}
-	if l.Incomplete {
-		out.note("A directory has more entries than are read here: use ls or find in run_command.")
+	for _, line := range l.Notices {
+		out.note("%s", line)
 	}
-	out.summary = fmt.Sprintf("%d entries are in the structured content. For a smaller answer give a limit, or a path further down.", len(l.Entries))
 	return out, err
+}
+
+// text has one entry on a line, a directory with a slash at its end.
+func (o *listOut) text() string {
+	var b strings.Builder
+	for i, e := range o.Entries {
+		if b.Len() > textLimit-8<<10 {
+			fmt.Fprintf(&b, "[… %d more entries are left out here: give a limit or a path further down …]\n", len(o.Entries)-i)
+			break
+		}
+		switch e.Type {
+		case "directory":
+			fmt.Fprintf(&b, "%s/\n", e.Path)
+		case "file":
+			fmt.Fprintf(&b, "%s\t%d\n", e.Path, e.Size)
+		default:
+			fmt.Fprintf(&b, "%s\t(%s)\n", e.Path, e.Type)
+		}
+	}
+	return paged(b.String(), len(o.Entries), "entries", o.NextCursor)
+}
+
+// paged says of a page in text whether there is another one.
+func paged(text string, count int, what, next string) string {
+	switch {
+	case next != "":
+		return fmt.Sprintf("%s[%d %s; the next page: cursor %q]", text, count, what, next)
+	case count == 0:
+		return "no " + what
+	}
+	return fmt.Sprintf("%s[%d %s]", text, count, what)
 }
 
 type searchIn struct {
@@ -87,14 +117,13 @@ type searchOut struct {
 func (s *Set) addSearchFiles(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name:        "search_files",
-		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Binary files, files above 8 MiB and files that .gitignore or .ignore exclude are left out.",
+		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Files that .gitignore or .ignore exclude are left out; so are binary files and files above 8 MiB, which a notice names.",
 		Annotations: hints("Search files", true, false, true, false),
-		InputSchema: arguments(append(walkArguments,
-			need("pattern", "string", "regular expression, matched against each line"),
-			may("ignore_case", "boolean", "upper and lower case mean the same (default false)"),
-			may("context", "integer", "lines to show before and after each match, 0 to 10 (default 0)"),
-			may("limit", "integer", "matches on a page, 1 to 500 (default 100)"))...),
-	}, s.searchFiles)
+	}, append(walkArguments,
+		need("pattern", "string", "regular expression, matched against each line"),
+		may("ignore_case", "boolean", "upper and lower case mean the same (default false)"),
+		may("context", "integer", "lines to show before and after each match, 0 to 10 (default 0)"),
+		may("limit", "integer", "matches on a page, 1 to 500 (default 100)")), s.searchFiles)
 }
 
 func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in searchIn) (*searchOut, error) {
@@ -115,8 +144,32 @@ func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in search
 		Pattern: in.Pattern, IgnoreCase: in.IgnoreCase, Context: around, Limit: limit, Cursor: in.Cursor,
 	})
 	out := &searchOut{Matches: found.Matches, NextCursor: found.Next, FilesSearched: found.Searched, FilesSkipped: found.Skipped}
-	out.summary = fmt.Sprintf("%d matches are in the structured content. For a smaller answer give a limit, less context or a glob.", len(found.Matches))
+	for _, line := range found.Notices {
+		out.note("%s", line)
+	}
 	return out, err
+}
+
+// text is what grep -n prints: path:line:text, and path-line-text around it.
+func (o *searchOut) text() string {
+	var b strings.Builder
+	for i, m := range o.Matches {
+		if b.Len() > textLimit-16<<10 {
+			fmt.Fprintf(&b, "[… %d more matches are left out here: give a limit, less context or a glob …]\n", len(o.Matches)-i)
+			break
+		}
+		for j, line := range m.Before {
+			fmt.Fprintf(&b, "%s-%d-%s\n", m.Path, m.Line-len(m.Before)+j, line)
+		}
+		fmt.Fprintf(&b, "%s:%d:%s\n", m.Path, m.Line, m.Text)
+		for j, line := range m.After {
+			fmt.Fprintf(&b, "%s-%d-%s\n", m.Path, m.Line+1+j, line)
+		}
+		if len(m.Before)+len(m.After) > 0 && i < len(o.Matches)-1 {
+			b.WriteString("--\n")
+		}
+	}
+	return paged(b.String(), len(o.Matches), fmt.Sprintf("matches in %d files that were searched", o.FilesSearched), o.NextCursor)
 }
 
 // within is an optional number that must lie in a range.

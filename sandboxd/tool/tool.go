@@ -29,7 +29,8 @@ type Config struct {
 	Root      *os.Root     // the workspace; the caller closes it, after Set.Close
 	Jail      *jail.Jail   // starts every command
 	Workspace string       // the absolute path of the workspace as commands see it
-	Private   string       // TMPDIR of commands; HOME, GOCACHE and GOPATH lie in it. The jail must let them write there
+	Private   string       // where each person's private directory lies (command.Homes); the jail must be able to grant these
+	Processes int          // how many processes and threads all commands may have, for the words about it; 0 says nothing
 	Network   jail.Network // what the tools' descriptions say about the network
 
 	OutputLimit int      // bytes kept of stdout and of stderr each, at least 1024; 0 is DefaultOutputLimit
@@ -79,7 +80,6 @@ type Set struct {
 	cfg           Config
 	files         *files.Workspace
 	runner        *command.Runner
-	shares        shares
 	progressEvery time.Duration
 	stop          context.CancelFunc // of the sweep
 	sweeping      sync.WaitGroup
@@ -107,12 +107,12 @@ func New(cfg Config) (*Set, error) {
 	if cfg.Protected == nil {
 		cfg.Protected = files.DefaultProtected
 	}
-	s := &Set{cfg: cfg, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery,
-		shares: shares{of: map[string]*share{}}}
-	var err error
-	if s.runner, err = command.NewRunner(cfg.Jail, s.files, cfg.Private, cfg.OutputLimit); err != nil {
-		return nil, err
+	s := &Set{cfg: cfg, files: files.New(cfg.Root, cfg.Workspace, cfg.Protected), progressEvery: progressEvery}
+	homes, err := command.OpenHomes(cfg.Private)
+	if err != nil {
+		return nil, fmt.Errorf("the private directories of commands: %w", err)
 	}
+	s.runner = command.NewRunner(cfg.Jail, cfg.Network, s.files, homes, cfg.OutputLimit)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	s.sweeping.Go(func() { s.files.Sweep(ctx) })
@@ -139,5 +139,5 @@ func (s *Set) Register(server *mcp.Server) {
 func (s *Set) Close() error {
 	s.stop()
 	s.sweeping.Wait()
-	return s.runner.Close()
+	return errors.Join(s.runner.Close(), s.files.Close())
 }

@@ -239,11 +239,11 @@ func TestOnlyEnabledTools(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	b := newBox(t)
 	for name, in := range map[string]args{
-		"missing":      {},
-		"unknown name": {"path": "a", "file": "b"},
-		"wrong type":   {"path": 5},
+		"the argument":         {},
+		"there is no argument": {"path": "a", "file": "b"},
+		"path must be text":    {"path": 5},
 	} {
-		if words := b.refused("read_file", in); !strings.Contains(words, "argument") {
+		if words := b.refused("read_file", in); !strings.HasPrefix(words, name) {
 			t.Errorf("%s: %s", name, words)
 		}
 	}

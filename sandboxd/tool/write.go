@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -19,17 +20,26 @@ type writeOut struct {
 	Created      bool   `json:"created" jsonschema:"whether the file is new"`
 }
 
+func (o *writeOut) text() string {
+	verb := "wrote"
+	if o.Created {
+		verb = "created"
+	}
+	return fmt.Sprintf("%s %s, %d bytes", verb, o.Path, o.BytesWritten)
+}
+
+var writeProperties = []property{
+	need("path", "string", "file to write, relative to the workspace"),
+	need("content", "string", "the text to write"),
+	may("append", "boolean", "add to the end of the file instead of replacing it (default false)"),
+}
+
 func (s *Set) addWriteFile(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name:        "write_file",
 		Description: "Write a UTF-8 text file in the workspace, replacing it whole or appending to it. Up to 1 MiB of content; missing directories are made; the mode of an existing file is kept. Either the whole change is made or none of it." + s.protection(),
 		Annotations: hints("Write a file", false, true, true, false),
-		InputSchema: arguments(
-			need("path", "string", "file to write, relative to the workspace"),
-			need("content", "string", "the text to write"),
-			may("append", "boolean", "add to the end of the file instead of replacing it (default false)"),
-		),
-	}, s.writeFile)
+	}, writeProperties, s.writeFile)
 }
 
 func (s *Set) writeFile(_ context.Context, _ *mcp.CallToolRequest, in writeIn) (*writeOut, error) {

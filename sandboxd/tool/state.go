@@ -1,0 +1,96 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/command"
+)
+
+// state is how a command stands, in the words that all command tools share.
+type state struct {
+	Running    bool   `json:"running" jsonschema:"whether it still runs in the background"`
+	ExitCode   int    `json:"exit_code" jsonschema:"-1 when there is none: ended by a signal, or still running"`
+	Signal     string `json:"signal" jsonschema:"the signal that ended it, such as SIGKILL, or empty"`
+	TimedOut   bool   `json:"timed_out"`
+	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it for want of memory; null where that is not known"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// line is the state as text.
+func (s state) line() string {
+	switch {
+	case s.Running:
+		return fmt.Sprintf("running for %d ms", s.DurationMS)
+	case s.TimedOut:
+		return fmt.Sprintf("timed out after %d ms", s.DurationMS)
+	case s.Signal != "":
+		return fmt.Sprintf("ended by %s after %d ms", s.Signal, s.DurationMS)
+	}
+	return fmt.Sprintf("exit_code %d after %d ms", s.ExitCode, s.DurationMS)
+}
+
+// stateOf notes what belongs to a command's end beside its numbers.
+func (s *Set) stateOf(c *command.Command, out *common) state {
+	for _, line := range c.Notices {
+		out.note("%s", line)
+	}
+	r, ended := c.Result()
+	switch {
+	case !ended:
+		return state{Running: true, ExitCode: -1, DurationMS: time.Since(c.Started).Milliseconds()}
+	case r.TimedOut:
+		out.note("The command ran out of time; it and everything it started were ended.")
+	case r.OOMKilled != nil && *r.OOMKilled:
+		out.note("The kernel ended the command, or a part of it, because memory ran out.")
+	}
+	if r.OutputHeld {
+		out.note("Something still held the output open after the command's end; the output may be incomplete.")
+	}
+	if r.Unkillable {
+		out.note("Something that was killed hangs in the kernel and is not gone yet.")
+	}
+	if r.Signal != "" || r.TimedOut || r.Canceled {
+		s.noteLocks(out, c.Started)
+	}
+	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled, DurationMS: r.Duration.Milliseconds()}
+}
+
+// noteLocks names the lock files that a command which was ended may have left:
+// the program that finds one refuses to work, for the owner too.
+func (s *Set) noteLocks(out *common, since time.Time) {
+	if names := s.files.Locks(since); len(names) > 0 {
+		out.note("Lock files were left behind: %s. If nothing uses them any more, remove them.", strings.Join(names, ", "))
+	}
+}
+
+// refusals are what programs say when they may start no process or thread.
+var refusals = []string{
+	"Resource temporarily unavailable", "Cannot fork", "can't fork", "cannot fork", "fork: retry", "EAGAIN", "newosproc",
+	"pthread_create", "unable to create native thread", "uv_thread_create", "can't start new thread", "failed to create new OS thread",
+}
+
+// noteProcesses says that the limit of processes was the reason, where a command
+// failed and its output says so: most programs name neither limit nor setting.
+func (s *Set) noteProcesses(out *common, st state, texts ...string) {
+	if st.Running || st.ExitCode == 0 && !st.TimedOut {
+		return
+	}
+	for _, text := range texts {
+		for _, words := range refusals {
+			if strings.Contains(text, words) {
+				out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, go test -p 2, pytest -n 2), "+
+					"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", s.limitWords())
+				return
+			}
+		}
+	}
+}
+
+func (s *Set) limitWords() string {
+	if s.cfg.Processes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d for all running commands together)", s.cfg.Processes)
+}
