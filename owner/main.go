@@ -10,6 +10,7 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/attack"
 	"github.com/sallyport-dev/sallyport/owner/audit"
 	"github.com/sallyport-dev/sallyport/owner/doctor"
+	"github.com/sallyport-dev/sallyport/owner/hosts"
 	"github.com/sallyport-dev/sallyport/owner/plan"
 	"github.com/sallyport-dev/sallyport/owner/token"
 )
@@ -25,6 +26,7 @@ var program = cli.Program{
 		{Name: "attack", Help: "try the escapes on your own running installation", Main: attack.Main},
 		{Name: "plan", Help: "print what a compromised part could do on this host", Main: plan.Main},
 		{Name: "token", Help: "make, hash and check tokens", Words: "new key hash check", Main: token.Main},
+		{Name: "hosts", Help: "ask package managers for the hosts they fetch from", Words: "go npm pip cargo apt", Main: hosts.Main},
 		{Name: "approve", Help: "list what waits for you, or approve it", Main: approve.Approve},
 		{Name: "deny", Help: "deny what waits", Main: approve.Deny},
 		{Name: "ps", Help: "list the calls and commands that run", Main: approve.PS},
