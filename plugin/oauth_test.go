@@ -79,12 +79,18 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// oneRSA is every issuer's: making one takes a second on a busy machine.
+var oneRSA *rsa.PrivateKey
+
 func newIDP(t *testing.T) *idp {
 	t.Helper()
 	p := &idp{entered: make(chan struct{}, 100)}
 	var err error
-	p.rsa, err = rsa.GenerateKey(rand.Reader, 2048)
-	must(t, err)
+	if oneRSA == nil {
+		oneRSA, err = rsa.GenerateKey(rand.Reader, 2048)
+		must(t, err)
+	}
+	p.rsa = oneRSA
 	p.ec, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	_, p.ed, err = ed25519.GenerateKey(rand.Reader)

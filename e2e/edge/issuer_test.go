@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,6 +35,9 @@ const issuerPath = "/realms/home"
 
 func (i *issuer) url() string { return i.URL + issuerPath }
 
+// oneRSA is every issuer's: making one takes a second on a busy machine.
+var oneRSA = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 func newIssuer(t *testing.T, kid string) *issuer {
 	t.Helper()
 	i := &issuer{at: "/.well-known/openid-configuration" + issuerPath, ec: map[string]*ecdsa.PrivateKey{}}
@@ -49,7 +53,7 @@ func newIssuer(t *testing.T, kid string) *issuer {
 	}))
 	t.Cleanup(i.Close)
 	var err error
-	if i.rsa, err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+	if i.rsa, err = oneRSA(); err != nil {
 		t.Fatal(err)
 	}
 	_, i.ed, _ = ed25519.GenerateKey(rand.Reader)
