@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/hosts"
 	"github.com/sallyport-dev/sallyport/owner/plan"
 	"github.com/sallyport-dev/sallyport/owner/token"
+	"github.com/sallyport-dev/sallyport/owner/watch"
 )
 
 func main() { program.Main() }
@@ -29,6 +30,7 @@ var program = cli.Program{
 		{Name: "hosts", Help: "ask package managers for the hosts they fetch from", Words: "go npm pip cargo apt", Main: hosts.Main},
 		{Name: "approve", Help: "list what waits for you, or approve it", Main: approve.Approve},
 		{Name: "deny", Help: "deny what waits", Main: approve.Deny},
+		{Name: "watch", Help: "a page of what runs and waits; -notify runs your program for it", Main: watch.Main},
 		{Name: "ps", Help: "list the calls and commands that run", Main: approve.PS},
 		{Name: "output", Help: "print what a command has written", Main: approve.Output},
 		{Name: "stop", Help: "end a call, command or session", Main: approve.Stop},
