@@ -75,16 +75,26 @@ var attacks = map[string]attack{
 	"ssh-agent":       func(t target) error { return dial(t.Sockets[3]) },
 	"journal":         func(t target) error { return datagramTo(t.Journal) },
 
-	"read outside":    func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_RDONLY) },
-	"write outside":   func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_WRONLY) },
-	"create outside":  func(t target) error { return opens(filepath.Join(t.Outside, "new"), unix.O_CREAT|unix.O_WRONLY) },
-	"/dev/shm":        sharedFile,
-	"user namespace":  func(target) error { return notUnderstood(unix.Unshare(unix.CLONE_NEWUSER)) }, /* too many threads */
-	"keyring":         func(target) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err },
-	"shared memory":   func(target) error { return raw(unix.SYS_SHMGET, 0, 4096, 0o600) },
-	"inject in a tty": func(target) error { return notUnderstood(raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0)) },
-	"perf events":     func(target) error { return notUnderstood(raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0)) },
-	"mount":           func(target) error { return notUnderstood(raw(unix.SYS_MOUNT, 0, 0, 0)) },
+	"read outside":     func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_RDONLY) },
+	"write outside":    func(t target) error { return opens(filepath.Join(t.Outside, "file"), unix.O_WRONLY) },
+	"create outside":   func(t target) error { return opens(filepath.Join(t.Outside, "new"), unix.O_CREAT|unix.O_WRONLY) },
+	"/dev/shm":         sharedFile,
+	"user namespace":   func(target) error { return notUnderstood(unix.Unshare(unix.CLONE_NEWUSER)) }, /* too many threads */
+	"keyring":          func(target) error { _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); return err },
+	"shared memory":    func(target) error { return created(unix.SYS_SHMGET, unix.SYS_SHMCTL, 0, 4096, 0o600) },
+	"semaphores":       func(target) error { return created(unix.SYS_SEMGET, unix.SYS_SEMCTL, 0, 1, 0o600) },
+	"message queue":    func(target) error { return created(unix.SYS_MSGGET, unix.SYS_MSGCTL, 0, 0o600, 0) },
+	"posix queue":      posixQueue,
+	"set-user-ID":      func(target) error { return special(0o4755, false) },
+	"set-group-ID":     func(target) error { return special(0o2755, false) },
+	"made set-user-ID": func(target) error { return special(0o4755, true) },
+	"openat2":          openat2,
+	"line discipline":  func(target) error { return notUnderstood(raw(unix.SYS_IOCTL, 0, unix.TIOCSETD, 0)) },
+	"encryption key":   func(target) error { return notUnderstood(raw(unix.SYS_IOCTL, 0, unix.FS_IOC_ADD_ENCRYPTION_KEY, 0)) },
+	"netlink events":   func(target) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT) },
+	"inject in a tty":  func(target) error { return notUnderstood(raw(unix.SYS_IOCTL, 0, unix.TIOCSTI, 0)) },
+	"perf events":      func(target) error { return notUnderstood(raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0)) },
+	"mount":            func(target) error { return notUnderstood(raw(unix.SYS_MOUNT, 0, 0, 0)) },
 }
 
 func (t target) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", t.Victim, name) }
@@ -254,4 +264,64 @@ func sharedFile(target) error {
 		return err
 	}
 	return os.Remove(f.Name())
+}
+
+// created makes an object that no process holds, and removes it.
+func created(get, control, a, b, c uintptr) error {
+	id, _, errno := unix.Syscall(get, a, b, c)
+	if errno != 0 {
+		return errno
+	}
+	if control == unix.SYS_SEMCTL {
+		return raw(control, id, 0, unix.IPC_RMID)
+	}
+	return raw(control, id, unix.IPC_RMID, 0)
+}
+
+func posixQueue(target) error {
+	name, err := unix.BytePtrFromString(fmt.Sprintf("sallyport-%d", os.Getpid()))
+	if err != nil {
+		return err
+	}
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	unix.Close(int(fd))
+	return raw(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name)), 0, 0)
+}
+
+// special gives a file beside this program a mode that would run it as the
+// account, at its creation or later.
+func special(mode uint32, atCreation bool) error {
+	path := fmt.Sprintf("%s.%o", os.Args[0], mode)
+	defer os.Remove(path)
+	first := uint32(0o755)
+	if atCreation {
+		first = mode
+	}
+	fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_EXCL, first)
+	if err != nil {
+		return err
+	}
+	unix.Close(fd)
+	if !atCreation {
+		err = unix.Chmod(path, mode)
+	}
+	var st unix.Stat_t
+	if err := errors.Join(err, unix.Stat(path, &st)); err != nil {
+		return err
+	}
+	if st.Mode&0o7777 != mode {
+		return fmt.Errorf("the mode is %o", st.Mode)
+	}
+	return nil
+}
+
+func openat2(target) error {
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH})
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
 }

@@ -60,8 +60,8 @@ func testOf(r policy.Rule) (call string, test []unix.SockFilter) {
 		return r.Call, []unix.SockFilter{refuse(uint32(unix.ENOSYS))}
 	case policy.RefuseIf:
 		test = append(matchCode(r.Match, 1), refuse(uint32(unix.EPERM)))
-		if r.If != nil {
-			test = append(matchCode(*r.If, len(test)), test...)
+		for _, m := range r.If {
+			test = append(matchCode(m, len(test)), test...)
 		}
 		return r.Call, test
 	}

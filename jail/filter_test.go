@@ -3,6 +3,7 @@ package jail_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,31 +95,16 @@ func TestFilterSaysWhatThePolicySays(t *testing.T) {
 			prog := jail.Filter(cfg, arch)
 			refused, conditional := lines(t, cfg)
 			for name, nr := range table(t, arch) {
-				got := evaluate(t, prog, audit[arch], nr, [6]uint64{})
-				switch {
-				case refused[name]:
-					if got != unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS) {
-						t.Errorf("%s %s: %#x", arch, name, got)
+				for _, args := range arguments(len(conditional[name]) > 0) {
+					want := uint32(allowed)
+					if slices.ContainsFunc(conditional[name], func(matches func([6]uint64) bool) bool { return matches(args) }) {
+						want = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 					}
-				case conditional[name] == nil && got != allowed:
-					t.Errorf("%s %s: %#x, no rule says so", arch, name, got)
-				}
-				for _, arg := range []uint64{0, 1, 2, 3, 5, 10, 16, 17, 38, 40, 0x5412, 0x541c, 0x5413, 0x10000000, 0x20000, 0x11, 1 << 32} {
-					for i := range 2 {
-						args := [6]uint64{}
-						args[i] = arg
-						want := uint32(allowed)
-						for _, c := range conditional[name] {
-							if c(args) {
-								want = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-							}
-						}
-						if refused[name] {
-							want = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-						}
-						if got := evaluate(t, prog, audit[arch], nr, args); got != want {
-							t.Errorf("%s %s(%#x): %#x, want %#x", arch, name, args, got, want)
-						}
+					if refused[name] {
+						want = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+					}
+					if got := evaluate(t, prog, audit[arch], nr, args); got != want {
+						t.Errorf("%s %s(%#x): %#x, want %#x", arch, name, args, got, want)
 					}
 				}
 			}
@@ -126,11 +112,32 @@ func TestFilterSaysWhatThePolicySays(t *testing.T) {
 	}
 }
 
+// arguments are values on both sides of every rule's border, one at a time or in
+// pairs.
+func arguments(pairs bool) (all [][6]uint64) {
+	values := []uint64{0, 1, 2, 3, 10, 16, 17, 38, 0o4755, 0o2755, 0o2644, 0o755, 0o100, 0x410000, 0x5412, 0x5423, 0xc0506617, 0x10000000, 0x20000, 1 << 32}
+	for i := range 4 {
+		for _, v := range values {
+			var args [6]uint64
+			args[i] = v
+			all = append(all, args)
+			for j := range i {
+				for k := 0; pairs && k < len(values); k++ {
+					args[j] = values[k]
+					all = append(all, args)
+				}
+				args[j] = 0
+			}
+		}
+	}
+	return all
+}
+
 // lines reads the policy's text.
 func lines(t *testing.T, cfg jail.Config) (refused map[string]bool, conditional map[string][]func([6]uint64) bool) {
 	t.Helper()
 	refused, conditional = map[string]bool{}, map[string][]func([6]uint64) bool{}
-	pattern := regexp.MustCompile(`^call (\w+) EPERM if argument (\d) (&|in|not in) \{(.*)\}$`)
+	pattern := regexp.MustCompile(`^call (\w+) EPERM if (.*)$`)
 	for _, line := range jail.Rules(cfg) {
 		if name, ok := strings.CutSuffix(strings.TrimPrefix(line, "call "), " ENOSYS"); ok {
 			refused[name] = true
@@ -139,27 +146,43 @@ func lines(t *testing.T, cfg jail.Config) (refused map[string]bool, conditional 
 		if m == nil {
 			continue
 		}
-		arg, _ := strconv.Atoi(m[2])
-		var vals []uint32
-		for _, v := range strings.Fields(m[4]) {
-			n, err := strconv.ParseUint(v, 0, 32)
-			if err != nil {
-				t.Fatal(line, err)
-			}
-			vals = append(vals, uint32(n))
+		var all []func([6]uint64) bool
+		for part := range strings.SplitSeq(m[2], " and ") {
+			all = append(all, match(t, part))
 		}
 		conditional[m[1]] = append(conditional[m[1]], func(args [6]uint64) bool {
-			in := false
-			for _, v := range vals {
-				in = in || uint32(args[arg]) == v && m[3] != "&" || m[3] == "&" && uint32(args[arg])&v != 0
-			}
-			return in != (m[3] == "not in")
+			return !slices.ContainsFunc(all, func(holds func([6]uint64) bool) bool { return !holds(args) })
 		})
 	}
 	if len(refused) < 50 || len(conditional) < 10 {
 		t.Fatalf("%d and %d rules read", len(refused), len(conditional))
 	}
 	return refused, conditional
+}
+
+// match reads one comparison of the policy's text.
+func match(t *testing.T, part string) func([6]uint64) bool {
+	t.Helper()
+	m := regexp.MustCompile(`^argument (\d) (&|in|not in) \{(.*)\}$`).FindStringSubmatch(part)
+	if m == nil {
+		t.Fatalf("%q is no comparison", part)
+	}
+	arg, _ := strconv.Atoi(m[1])
+	var vals []uint32
+	for _, v := range strings.Fields(m[3]) {
+		n, err := strconv.ParseUint(v, 0, 32)
+		if err != nil {
+			t.Fatal(part, err)
+		}
+		vals = append(vals, uint32(n))
+	}
+	return func(args [6]uint64) bool {
+		in := false
+		for _, v := range vals {
+			in = in || uint32(args[arg]) == v && m[2] != "&" || m[2] == "&" && uint32(args[arg])&v != 0
+		}
+		return in != (m[2] == "not in")
+	}
 }
 
 // Another architecture's calls carry other numbers; x32 calls carry this

@@ -92,6 +92,7 @@ func (tool tool) try(t *testing.T, j *jail.Jail, dir string, container bool) {
 func TestLocalListener(t *testing.T) {
 	const listen = `python3 -c "
 import socket
+assert socket.if_nameindex()
 s=socket.create_server(('127.0.0.1',0)); c=socket.create_connection(s.getsockname()); c.send(b'ok'); print(s.accept()[0].recv(2).decode())"`
 	for _, network := range []jail.Network{jail.Container, jail.None} {
 		j, dir := newJailWith(t, jail.Config{Mode: jail.Full, Network: network})

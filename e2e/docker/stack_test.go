@@ -140,7 +140,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 		}
 	}
 	h := sandbox.HostConfig
-	if h.PidsLimit != 128 || h.Memory != 1<<30 || h.MemorySwap != 1<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
+	if h.PidsLimit != 512 || h.Memory != 1<<30 || h.MemorySwap != 1<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
 		t.Errorf("sandboxd's limits: %+v", h)
 	}
 	for port, bound := range h.PortBindings {

@@ -3,20 +3,65 @@ package procfs
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// PidsLimit is the limit of a container, and whether this is one: the root of
-// the mount has such a file only where it is not the root of the hierarchy.
+// PidsLimit is the smallest limit on processes of the cgroups that this process
+// is in, up to the root of the mount; 0 where none of them has one. contained
+// says whether this is a container: the root of the mount has a limit only where
+// it is not the root of the hierarchy.
 func PidsLimit() (limit int, contained bool) {
-	for _, f := range []string{"/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max"} {
-		if raw, err := os.ReadFile(f); err == nil {
-			limit, _ = strconv.Atoi(strings.TrimSpace(string(raw))) // "max" is none
-			return limit, true
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for _, dir := range pidsCgroups(string(own), string(mounts)) {
+		raw, err := os.ReadFile(dir + "/pids.max")
+		contained = err == nil                                                                        // of the last one, the root of the mount
+		if n, _ := strconv.Atoi(strings.TrimSpace(string(raw))); n > 0 && (limit == 0 || n < limit) { // "max" is none
+			limit = n
 		}
 	}
-	return 0, false
+	return limit, contained
+}
+
+// pidsCgroups are the directories of the cgroups that count a process's tasks,
+// from its own up to the root of the mount (cgroups(7), proc_pid_mountinfo(5)).
+func pidsCgroups(own, mounts string) (dirs []string) {
+	var path string
+	v1 := false
+	for line := range strings.Lines(own) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		if pids := slices.Contains(strings.Split(f[1], ","), "pids"); pids || f[1] == "" && !v1 {
+			path, v1 = f[2], pids
+		}
+	}
+	for line := range strings.Lines(mounts) {
+		before, after, _ := strings.Cut(line, " - ")
+		f, g := strings.Fields(before), strings.Fields(after)
+		if len(f) < 5 || len(g) < 3 {
+			continue
+		}
+		if v1 && (g[0] != "cgroup" || !slices.Contains(strings.Split(g[2], ","), "pids")) || !v1 && g[0] != "cgroup2" {
+			continue
+		}
+		return upwards(path, f[3], f[4])
+	}
+	return nil
+}
+
+// upwards are the directories from a cgroup up to where its hierarchy, or the
+// part of it from root on, is mounted.
+func upwards(cgroup, root, mount string) (dirs []string) {
+	below, ok := strings.CutPrefix(cgroup, strings.TrimSuffix(root, "/"))
+	for ok && strings.Trim(below, "/") != "" && !strings.Contains(below, "..") {
+		dirs = append(dirs, mount+below)
+		below = below[:strings.LastIndexByte(below, '/')]
+	}
+	return append(dirs, mount)
 }
 
 // OOMCount is how many processes of this cgroup the kernel has killed for want

@@ -111,7 +111,7 @@ func TestPrivateMounts(t *testing.T) {
 			if err := errors.Join(os.WriteFile(mine, []byte("x"), 0o600), os.Chown(mine, account, account)); err != nil {
 				t.Fatal(err)
 			}
-			a := m.on(t, dir, "chmod 4777 "+mine, "touch -d 2001-01-01 "+mine, "chgrp $(id -g) "+mine,
+			a := m.on(t, dir, "chmod 0666 "+mine, "touch -d 2001-01-01 "+mine, "chgrp $(id -g) "+mine,
 				"touch inside && chmod 700 inside && echo ok", "echo x > /tmp/x && cat /tmp/x", "pwd", "ls /tmp | grep -v jail-root || true",
 				"exec 3<>/dev/ptmx && echo pty")
 			if a.Error != "" {

@@ -24,6 +24,11 @@ import (
 // starts this program again as a server that is told to prepare a workspace.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("ROOT_TEST_WORKSPACE"); dir != "" {
+		if group := os.Getenv("ROOT_TEST_CGROUP"); group != "" {
+			if err := os.WriteFile(group+"/cgroup.procs", []byte("0"), 0); err != nil {
+				panic(err)
+			}
+		}
 		enter()
 		serve(dir)
 	}
@@ -248,5 +253,35 @@ func TestBusyAccountAndTwoBombs(t *testing.T) {
 func TestRootIsRefused(t *testing.T) {
 	if _, err := jail.New(jail.Config{Mode: jail.Group}); err == nil || !strings.Contains(err.Error(), "root") {
 		t.Errorf("%v", err)
+	}
+}
+
+// In a cgroup with little room, such as a unit's, the server keeps its threads
+// through fork bombs: the budget of commands comes from the cgroup's limit,
+// wherever on the path it is set.
+func TestTightCgroup(t *testing.T) {
+	group := "/sys/fs/cgroup/pids"
+	if _, err := os.Stat(group); err != nil {
+		group = "/sys/fs/cgroup"
+	}
+	group = filepath.Join(group, fmt.Sprintf("jail-test-%d", os.Getpid()))
+	inner := filepath.Join(group, "inner")
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skipf("no cgroup can be made here: %v", err)
+	}
+	t.Cleanup(func() { os.Remove(group) })
+	if err := os.WriteFile(group+"/pids.max", []byte("128"), 0); err != nil {
+		t.Skipf("cgroups here do not limit processes: %v", err)
+	}
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(inner) })
+	dir := mkdir(t, filepath.Join(public(t), "work"), 64804, 64804)
+	const bomb = "f() { f | f & }; (f) 2>/dev/null; (f) 2>/dev/null; sleep 1; true"
+	t.Setenv("ROOT_TEST_CGROUP", inner)
+	a := ask(t, dir, "for i in $(seq 60); do sleep 1 & done; echo ok", bomb, bomb, bomb, "echo alive | cat")
+	if a.Error != "" || len(a.Outputs) != 5 || a.Outputs[0] != "0 ok" || a.Outputs[4] != "0 alive" {
+		t.Errorf("%+v", a)
 	}
 }

@@ -110,7 +110,7 @@ var attempts = []struct{ name, code, stopped string }{
 	{"fast open by option", `(lambda s: (s.setsockopt(6, 30, 1), s.connect(("192.0.2.1", 443)), s.send(b"x")))(socket.socket())`, "unreachable"},
 	{"raw", `socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)`, "not permitted"},
 	{"packet", `socket.socket(socket.AF_PACKET, socket.SOCK_RAW)`, "not permitted"},
-	{"netlink", `socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)`, "not permitted"},
+	{"netlink", `socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)`, "not permitted"},
 	{"vsock", `socket.socket(40, socket.SOCK_STREAM).connect((2, 22))`, "not permitted"},
 	{"bluetooth", `socket.socket(31, socket.SOCK_RAW, 1)`, "not permitted"},
 	{"a network namespace", `os.unshare(0x40000000) if hasattr(os, "unshare") else libc("unshare", 0x40000000)`, "not implemented|not permitted"},

@@ -9,15 +9,18 @@ import (
 
 // always are the calls that no command needs: namespaces, other processes'
 // memory, kernel interfaces with a history, flags of files that need not be
-// opened (Landlock does not see the call), and what only root may anyway.
-const always = "unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl bpf perf_event_open userfaultfd " +
+// opened (Landlock does not see the call), openat2, whose mode lies where a filter
+// cannot look, and what only root may anyway.
+const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl bpf perf_event_open userfaultfd " +
 	"ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease " +
 	"mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr " +
 	"name_to_handle_at open_by_handle_at file_setattr init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff " +
 	"quotactl quotactl_fd acct fanotify_init fanotify_mark syslog settimeofday clock_settime sethostname setdomainname vhangup ioperm iopl modify_ldt"
 
-// shared are the calls that reach shared memory and queues of the account's
-// other processes. A container has its own.
+// shared are the calls for memory, semaphores and queues that no process holds:
+// they outlive their command, fill the memory of the container that they lie in
+// until the kernel ends the server, and on a bare machine reach those of the
+// account's other processes.
 const shared = "shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open mq_unlink"
 
 // others are the calls that would change another process of the account: no
@@ -36,8 +39,10 @@ const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUT
 func (c Config) calls() Rules {
 	var rs Rules
 	names := always
-	if !c.InContainer {
+	if !c.SysVIPC {
 		names += " " + shared
+	}
+	if !c.InContainer {
 		rs = append(rs, RefuseIf{Call: "socketpair", Match: Match{1, AnyBit, []uint32{datagrams}}})
 	}
 	for _, name := range strings.Fields(names) {
@@ -56,9 +61,38 @@ func (c Config) calls() Rules {
 	refuseIf("setpriority", 1, NotIn, 0)
 	refuseIf("ioprio_set", 0, NotIn, 1) // IOPRIO_WHO_PROCESS
 	refuseIf("ioprio_set", 1, NotIn, 0)
-	refuseIf("ioctl", 1, In, unix.TIOCSTI, unix.TIOCLINUX)
+	refuseIf("ioctl", 1, In, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)
 	refuseIf("socket", 0, NotIn, c.families()...)
 	refuseIf("socketpair", 0, NotIn, unix.AF_UNIX)
+	if c.Network != None { // what os.networkInterfaces and getaddrinfo ask
+		rs = append(rs, RefuseIf{Call: "socket", Match: Match{2, NotIn, []uint32{unix.NETLINK_ROUTE}},
+			If: []Match{{0, In, []uint32{unix.AF_NETLINK}}}})
+	}
+	return append(rs, modes()...)
+}
+
+// setters are the calls that give a file a mode, and the argument that is it.
+var setters = []struct {
+	call string
+	mode int
+}{{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mknod", 1}, {"mknodat", 2}, {"open", 2}, {"openat", 3}}
+
+// modes refuse what makes a program run as the account, or its group, for whoever
+// starts it: no other rule covers modes, and the file would stay. A set-group-ID
+// bit without group execute is no program.
+func modes() (rs Rules) {
+	for _, s := range setters {
+		if _, ok := Number(s.call, runtime.GOARCH); !ok {
+			continue
+		}
+		var creates []Match // else the mode is no argument, and may be anything
+		if s.call == "open" || s.call == "openat" {
+			creates = []Match{{s.mode - 1, AnyBit, []uint32{unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY}}}
+		}
+		program := Match{s.mode, AnyBit, []uint32{unix.S_IXGRP}}
+		rs = append(rs, RefuseIf{s.call, Match{s.mode, AnyBit, []uint32{unix.S_ISUID}}, creates},
+			RefuseIf{s.call, Match{s.mode, AnyBit, []uint32{unix.S_ISGID}}, append(creates, program)})
+	}
 	return rs
 }
 
@@ -71,7 +105,7 @@ func (c Config) families() []uint32 {
 		fs = append(fs, unix.AF_UNIX)
 	}
 	if c.Network != None {
-		fs = append(fs, unix.AF_INET, unix.AF_INET6)
+		fs = append(fs, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
 	return fs
 }

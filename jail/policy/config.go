@@ -42,6 +42,9 @@ type Config struct {
 	// but Writable and /proc is read-only, and with it a /tmp, /dev/shm and
 	// terminals that are nobody else's. It needs jail.Reexec.
 	PrivateMounts bool
+	// SysVIPC allows System V memory, semaphores and queues and POSIX queues,
+	// which outlive their command. Some databases need them.
+	SysVIPC bool
 	// Writable are the directories (absolute, cleaned) that a command may
 	// write beneath: the workspace first.
 	Writable []string
@@ -52,6 +55,8 @@ type Config struct {
 	// (Command.Writable). No command may write, or read, beneath them as such;
 	// with PrivateMounts they are not read-only.
 	Private []string
+	// Readable are further files and directories that a command may read.
+	Readable []string
 	// Tasks is the budget of processes and threads of all running commands
 	// together; 0 is DefaultTasks. In a container, or wherever a cgroup bounds
 	// this process, it is at most that bound less PidsReserve.

@@ -72,6 +72,7 @@ func (c Config) grants() Rules {
 		}
 	}
 	add(Read, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc", "/sys")
+	add(Read, c.Readable...)
 	add(Device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 	if c.InContainer || c.PrivateMounts {
 		add(Write, "/tmp", "/dev/shm")

@@ -62,8 +62,8 @@ type (
 	// RefuseIf is a system call that answers EPERM where its arguments match.
 	RefuseIf struct {
 		Call  string
-		Match        // what is refused ...
-		If    *Match // ... where this holds too, if it is set
+		Match         // what is refused ...
+		If    []Match // ... where all of these hold too
 	}
 	// Limit is a resource limit (setrlimit(2)), soft and hard.
 	Limit struct {
@@ -128,8 +128,8 @@ func (r Refuse) String() string { return "call " + r.Call + " ENOSYS" }
 // String is the line of the policy.
 func (r RefuseIf) String() string {
 	s := fmt.Sprintf("call %s EPERM if %s", r.Call, r.Match)
-	if r.If != nil {
-		s += " and " + r.If.String()
+	for _, m := range r.If {
+		s += " and " + m.String()
 	}
 	return s
 }

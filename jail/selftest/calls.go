@@ -64,10 +64,12 @@ func onlyRefusedBy(rules policy.Rules, r policy.RefuseIf, value uint32) [6]uintp
 		}
 	}
 	args[r.Arg] = uintptr(value)
-	if r.If != nil && r.If.Arg == r.Arg {
-		args[r.Arg] |= uintptr(r.If.Values[0])
-	} else if r.If != nil {
-		args[r.If.Arg] = uintptr(r.If.Values[0])
+	for _, m := range r.If {
+		if m.Arg == r.Arg {
+			args[m.Arg] |= uintptr(m.Values[0])
+		} else {
+			args[m.Arg] = uintptr(m.Values[0])
+		}
 	}
 	return args
 }
@@ -83,6 +85,8 @@ func (at Place) refusedValues(r policy.RefuseIf) []uint32 {
 		return []uint32{unix.CLONE_NEWUSER | unix.CLONE_FS}
 	case r.Op == policy.AnyBit:
 		return r.Values
+	case len(r.If) > 0: // a protocol of netlink's
+		return []uint32{unix.NETLINK_KOBJECT_UEVENT}
 	case r.Arg == 0 && (r.Call == "socket" || r.Call == "socketpair"):
 		families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG}
 		return slices.DeleteFunc(families, func(f uint32) bool { return slices.Contains(r.Values, f) })

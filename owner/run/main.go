@@ -46,6 +46,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 2
 	}
+	if code, ended := set.Reexec(); ended {
+		return code
+	}
 	process.TuneMemory()
 	switch err := run(ctx, opt, set, stdout, process.NewLogger(stderr)); {
 	case errors.Is(err, serve.ErrJail):

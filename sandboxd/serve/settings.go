@@ -24,6 +24,7 @@ type Settings struct {
 	Protected   []string     // paths that write_file and edit_file leave alone, nil is the default list
 	Jail        jail.Mode    // how strongly commands are held
 	Network     jail.Network // what commands may reach
+	SysVIPC     bool         // allow shared memory and queues that outlive a command
 	MaxSessions int
 	OutputLimit int    // bytes kept of a command's stdout, and of its stderr
 	Processes   int    // of all commands together; 0 is the jail's default
@@ -64,6 +65,8 @@ func (s *Settings) Table() config.Table {
 				Help: "processes and threads of all running commands together, in a container at most its pids limit less 48; 0 is 128 and 32 for each core"},
 			config.Setting{Env: "MCP_PRIVATE_DIR", Set: config.Text(&s.PrivateDir),
 				Help: "where each caller's private directory (HOME, TMPDIR, caches) is kept; without it a new one in TMPDIR for as long as the server runs, in a container /private"},
+			config.Setting{Env: "MCP_SYSV_IPC", Default: "none", Set: s.setSysVIPC,
+				Help: "none, or allow: System V memory, semaphores and queues and POSIX queues, for databases"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
 			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
@@ -153,7 +156,8 @@ func (s *Settings) checkProgram() error {
 // jail is the policy for commands that may write beneath dirs, and each person's
 // beneath one of its own in private.
 func (s *Settings) jail(private string, dirs ...string) jail.Config {
-	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs, Tasks: s.Processes}
+	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs,
+		Tasks: s.Processes, SysVIPC: s.SysVIPC, PrivateMounts: s.wantsMounts() && jail.CanPrivateMounts() == nil}
 	if private != "" {
 		c.Private = []string{private}
 	}
@@ -161,6 +165,46 @@ func (s *Settings) jail(private string, dirs ...string) jail.Config {
 		c.Keyed = append(c.Keyed, filepath.Clean(s.OwnerSocket))
 	}
 	return c
+}
+
+// wantsMounts says whether commands should have mounts of their own. A container
+// is a namespace already, and cannot mount in it.
+func (s *Settings) wantsMounts() bool { return s.Jail == jail.Full && !s.InContainer }
+
+// Reexec continues this program in a user namespace where commands want
+// namespaces of their own; see jail.Reexec. It comes before anything is opened.
+func (s *Settings) Reexec() (code int, ended bool) {
+	if !s.wantsMounts() && (s.Network != jail.Allowlist || s.Jail != jail.Full) {
+		return 0, false
+	}
+	return jail.Reexec()
+}
+
+// noMounts is what the start says where commands want mounts of their own and
+// cannot have them; empty where all is well.
+func (s *Settings) noMounts() string {
+	err := jail.CanPrivateMounts()
+	if !s.wantsMounts() || err == nil {
+		return ""
+	}
+	return fmt.Sprintf("commands have no mounts of their own (%v): they can change modes, times and attributes of this account's files "+
+		"outside the workspace, and have no /tmp and no terminals (docs/jail.md)", err)
+}
+
+// openNetwork is what the start says where commands have a network.
+func (s *Settings) openNetwork() string {
+	if s.Network != jail.Container {
+		return ""
+	}
+	return "MCP_COMMAND_NETWORK=container: commands reach whatever this machine or container reaches, services that the host binds to 0.0.0.0 among it"
+}
+
+func (s *Settings) setSysVIPC(v string) error {
+	if v != "none" && v != "allow" {
+		return fmt.Errorf("%q is neither none nor allow", v)
+	}
+	s.SysVIPC = v == "allow"
+	return nil
 }
 
 func (s *Settings) checkWorkspace() error {

@@ -36,6 +36,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 2
 	}
+	if code, ended := set.Reexec(); ended {
+		return code
+	}
 	process.TuneMemory()
 	log := process.NewLogger(stderr)
 	switch err := listen(ctx, set, stdout, log); {
@@ -128,8 +131,11 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
 	b.onClose(j.Close)
-	for _, notice := range append(append(b.Workspace.Notices, j.Notices()...), surprises(b.Workspace.Path, private)...) {
-		log.Warn(notice)
+	notices := append(append(b.Workspace.Notices, j.Notices()...), surprises(b.Workspace.Path, private)...)
+	for _, notice := range append(notices, set.noMounts(), set.openNetwork()) {
+		if notice != "" {
+			log.Warn(notice)
+		}
 	}
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Processes: j.Tasks(), Network: set.Network,
