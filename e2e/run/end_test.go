@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,7 +25,10 @@ func TestEveryEnd(t *testing.T) {
 	c := rig.NewCheckout(t, uint32(os.Geteuid()))
 	c.Env = append(c.Env, "GOCACHE="+rig.GoCache(t))
 	c.Make("bin/sallyport-run", "bin/sallyport")
-	signal := func(sig syscall.Signal) func(*testing.T, *exec.Cmd) {
+	hangups := make(chan os.Signal, 1) // under nohup the children would inherit that SIGHUP is ignored
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	alone := func(sig syscall.Signal) func(*testing.T, *exec.Cmd) {
 		return func(_ *testing.T, cmd *exec.Cmd) { syscall.Kill(cmd.Process.Pid, sig) }
 	}
 	// make passes SIGTERM on; the terminal sends the other two to the whole group.
@@ -35,11 +39,11 @@ func TestEveryEnd(t *testing.T) {
 		args []string
 		end  func(*testing.T, *exec.Cmd)
 	}{
-		"SIGTERM to make":     {[]string{"make", "run"}, signal(syscall.SIGTERM)},
+		"SIGTERM to make":     {[]string{"make", "run"}, alone(syscall.SIGTERM)},
 		"Ctrl-C":              {[]string{"make", "run"}, group(syscall.SIGINT)},
 		"a service manager":   {[]string{"setsid", "--wait", "bin/sallyport-run"}, terminateChild},
-		"nohup, then SIGTERM": {[]string{"nohup", "bin/sallyport-run"}, signal(syscall.SIGTERM)},
-		"timeout":             {[]string{"timeout", "60", "make", "run"}, signal(syscall.SIGTERM)},
+		"nohup, then SIGTERM": {[]string{"nohup", "bin/sallyport-run"}, alone(syscall.SIGTERM)},
+		"timeout":             {[]string{"timeout", "60", "make", "run"}, alone(syscall.SIGTERM)},
 		"SIGHUP":              {[]string{"make", "run"}, group(syscall.SIGHUP)},
 	} {
 		t.Run(name, func(t *testing.T) {
