@@ -32,7 +32,7 @@ func checkBody(c *call) bool {
 		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
 	}
 	n := r.ContentLength
-	if n < 0 || n > 64<<10 || n > c.e.cfg.MaxBodyBytes {
+	if n < 0 || n > smallBody || n > c.e.cfg.MaxBodyBytes {
 		return checkLarge(c)
 	}
 	body := make([]byte, n)
@@ -40,28 +40,31 @@ func checkBody(c *call) bool {
 		return unreadable(c, err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return (h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && plainCall(c, body)) || checkMessage(c, body)
+	return checkMessage(c, body)
 }
 
-// checkLarge is for what is too long to be allocated at once, or does not say
-// how long it is.
-func checkLarge(c *call) bool {
-	r := c.r
-	if r.ContentLength > c.e.cfg.MaxBodyBytes {
-		return tooLarge(c)
+// readBody reads all of a body, into one piece where its length is known.
+func readBody(from io.Reader, length int64) ([]byte, error) {
+	if length < 0 {
+		return io.ReadAll(from)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.rw, r.Body, c.e.cfg.MaxBodyBytes))
-	if err != nil {
-		return unreadable(c, err)
-	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(from, body)
+	return body, err
+}
+
+// putBack gives the backend the same bytes.
+func putBack(r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 	r.TransferEncoding = nil
-	return checkMessage(c, body)
 }
 
 func checkMessage(c *call, body []byte) bool {
 	h := c.r.Header
+	if h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && plainCall(c, body) {
+		return true
+	}
 	m, wrong := parseMessage(body)
 	c.message = m
 	if wrong == nil && (h["Mcp-Method"] != nil || h["Mcp-Name"] != nil || m.version != "") {

@@ -86,6 +86,8 @@ type call struct {
 	verdict string
 	status  int
 	path    string // of the request, escaped, as the client sent it
+
+	reserved int64 // bytes of the budget of bodies
 }
 
 // New builds the middleware. It reports every mistake of the configuration in
@@ -124,9 +126,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun + strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
 	defer func() { // since a client that goes away unwinds the stack from next
 		if c.usage != nil {
-			usageMu.Lock()
-			c.usage.open[c.kind]--
-			usageMu.Unlock()
+			leave(c)
 		}
 		counters.Add(c.verdict, 1)
 		if e.cfg.AuditLog {

@@ -100,7 +100,9 @@ func FuzzBody(f *testing.F) {
 			f.Fatal(err)
 		}
 		_, payload, _ := strings.Cut(string(data), "\n\n")
-		f.Add([]byte(payload))
+		if len(payload) < 64<<10 { // the readings below are slow
+			f.Add([]byte(payload))
+		}
 	}
 	for _, id := range []string{`1`, `0`, `007`, `"a-1"`, `-1`} { // of calls as the SDKs write them
 		f.Add([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"a.b","arguments":{"x":[{}]}}}`))

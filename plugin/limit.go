@@ -27,8 +27,9 @@ type limits struct {
 // requests, and remembers only when it will be full again, in nanoseconds (the
 // generic cell rate algorithm).
 type usage struct {
-	full int64
-	open [2]int
+	full  int64
+	open  [2]int
+	bytes int64 // of bodies that are not small
 }
 
 // take takes one request, or returns the seconds until there will be one.
@@ -93,6 +94,16 @@ func becomeStream(c *call) bool {
 	}
 	usageMu.Unlock()
 	return room || tooMany(c, 10, "open streams")
+}
+
+// leave gives back what a request has taken.
+func leave(c *call) {
+	usageMu.Lock()
+	c.usage.open[c.kind]--
+	if c.reserved > 0 {
+		giveBack(c, c.reserved)
+	}
+	usageMu.Unlock()
 }
 
 // usageOf returns nil where there is no room for one more principal of OAuth.
