@@ -90,6 +90,7 @@ type Result struct {
 	TimedOut   bool
 	Canceled   bool  // the context given to Start ended
 	OOMKilled  *bool // nil where it is not known
+	MetLimit   bool  // all commands together had as many processes and threads as they may
 	OutputHeld bool  // output was still held open when the drain bound passed
 	Unkillable bool  // something that was killed hangs in the kernel and has not died
 	Duration   time.Duration

@@ -96,6 +96,8 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 		return
 	}
 	started <- nil
+	thePressure.begin(p.jail.Tasks)
+	defer thePressure.end()
 	var over <-chan time.Time
 	if c.Timeout > 0 {
 		timer := time.NewTimer(c.Timeout - time.Since(begin))
@@ -103,6 +105,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 		over = timer.C
 	}
 	status := p.await(ctx, over)
+	p.result.MetLimit = thePressure.since(begin)
 	p.result.OutputHeld = p.out.drain()
 	p.result.OOMKilled = oom.Since()
 	p.result.Duration = time.Since(begin)
@@ -125,6 +128,9 @@ func (p *Process) close() {
 func (p *Process) await(ctx context.Context, over <-chan time.Time) syscall.WaitStatus {
 	select {
 	case status := <-p.exited:
+		if status != 0 { // what it could not start may be why
+			thePressure.look(p.jail.Tasks)
+		}
 		p.end()
 		return status
 	case <-over:

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ type state struct {
 	TimedOut   bool   `json:"timed_out"`
 	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it for want of memory; null where that is not known"`
 	DurationMS int64  `json:"duration_ms"`
+	metLimit   bool   // the jail saw all processes used up
 }
 
 // line is the state as text.
@@ -54,7 +56,8 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 	if r.Signal != "" || r.TimedOut || r.Canceled {
 		s.noteLocks(out, c.Started)
 	}
-	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled, DurationMS: r.Duration.Milliseconds()}
+	return state{ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, OOMKilled: r.OOMKilled,
+		DurationMS: r.Duration.Milliseconds(), metLimit: r.MetLimit}
 }
 
 // noteLocks names the lock files that a command which was ended may have left:
@@ -72,19 +75,19 @@ var refusals = []string{
 }
 
 // noteProcesses says that the limit of processes was the reason, where a command
-// failed and its output says so: most programs name neither limit nor setting.
+// failed and its output says so, or the jail has seen it: most programs name
+// neither limit nor setting.
 func (s *Set) noteProcesses(out *common, st state, texts ...string) {
 	if st.Running || st.ExitCode == 0 && !st.TimedOut {
 		return
 	}
+	met := st.metLimit
 	for _, text := range texts {
-		for _, words := range refusals {
-			if strings.Contains(text, words) {
-				out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, go test -p 2, pytest -n 2), "+
-					"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", s.limitWords())
-				return
-			}
-		}
+		met = met || slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(text, words) })
+	}
+	if met {
+		out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, go test -p 2, pytest -n 2), "+
+			"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", s.limitWords())
 	}
 }
 

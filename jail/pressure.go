@@ -1,0 +1,75 @@
+package jail
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
+)
+
+// pressureEvery is how often the tasks of all commands are counted while any runs.
+const pressureEvery = 200 * time.Millisecond
+
+// thePressure knows when commands last had as many tasks as they may. The
+// kernel tells nobody but the program whose fork it refuses, and most programs
+// name neither the limit nor the setting. One that meets the limit for less than
+// pressureEvery may go unnoticed.
+var thePressure pressure
+
+type pressure struct {
+	mu       sync.Mutex
+	running  int
+	watching bool
+	met      time.Time
+}
+
+// begin counts a command in; the first of them starts the counting of tasks.
+func (p *pressure) begin(tasks func() int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running++
+	if !p.watching {
+		p.watching = true
+		go p.watch(tasks)
+	}
+}
+
+func (p *pressure) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running--
+}
+
+// watch looks until no command runs.
+func (p *pressure) watch(tasks func() int) {
+	for {
+		time.Sleep(pressureEvery)
+		p.mu.Lock()
+		p.watching = p.running > 0
+		over := !p.watching
+		p.mu.Unlock()
+		if over {
+			return
+		}
+		p.look(tasks)
+	}
+}
+
+// look counts once: this server's own tasks are part of the account's. A sixteenth
+// may be missing: a program that ends because it met the limit has ended by then.
+func (p *pressure) look(tasks func() int) {
+	own, _, err := procfs.Tasks()
+	if err != nil || own+own/16+2 < tasks() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met = time.Now()
+}
+
+// since says whether the limit was met at a time or later.
+func (p *pressure) since(t time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.met.After(t)
+}
