@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,8 @@ type Internet struct {
 	dns   *egresstest.DNS
 	ca    *egresstest.CA
 	hosts map[string]*egresstest.Log // by ip:port
+
+	registries sync.Map // by name: what answers there instead
 }
 
 func TestMain(m *testing.M) {
@@ -66,15 +69,25 @@ func TestMain(m *testing.M) {
 
 // enter builds the binary and runs this test again in namespaces of its own.
 func enter() int {
-	dir, err := os.MkdirTemp("", "egress-binary")
+	base := ""
+	if os.Geteuid() == 0 {
+		base = "/var" // in a container commands may write in /tmp
+	}
+	dir, err := os.MkdirTemp(base, "egress-binary")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
+	os.Chmod(dir, 0o755)
 	binary := filepath.Join(dir, "sallyport-egress")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
-		return 1
+	for output, folder := range map[string]string{binary: ".", filepath.Join(dir, "sandboxd"): "../sandboxd"} {
+		build := exec.Command("go", "build", "-o", output, folder)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+			return 1
+		}
+		os.Chmod(output, 0o755)
 	}
 	again := exec.Command("/proc/self/exe", os.Args[1:]...)
 	again.Env = append(os.Environ(), egresstest.Inside+"="+binary)
@@ -121,6 +134,10 @@ func build(dir string) (err error) {
 // host answers TLS on 443 and 8443 and clear text on 80, with where and what.
 func (w *Internet) host(address string) error {
 	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if registry, ok := w.registries.Load(strings.Split(r.Host, ":")[0]); ok {
+			registry.(http.Handler).ServeHTTP(rw, r)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(rw, "%s %s %s %s %d %q", address, r.Method, r.Host, r.URL, len(body), r.Header["Proxy-Authorization"])
 	})
@@ -158,6 +175,7 @@ func quiet(t *testing.T) {
 // An egress is a running sallyport-egress and a command that uses it.
 type egress struct {
 	t      *testing.T
+	uid    int
 	cmd    *exec.Cmd
 	env    []string
 	audit  string
@@ -166,10 +184,16 @@ type egress struct {
 
 func start(t *testing.T, allow string) *egress {
 	t.Helper()
-	dir := t.TempDir()
-	e := &egress{t: t, audit: filepath.Join(dir, "audit", "audit.jsonl")}
+	return startIn(t, t.TempDir(), allow, os.Geteuid())
+}
+
+// startIn starts one whose files lie in dir, as uid.
+func startIn(t *testing.T, dir, allow string, uid int) *egress {
+	t.Helper()
+	e := &egress{t: t, uid: uid, audit: filepath.Join(dir, "audit", "audit.jsonl")}
 	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "e.sock")
 	os.WriteFile(keyFile, []byte(key+"\n"), 0o600)
+	os.Chown(keyFile, uid, uid)
 	e.env = []string{"EGRESS_SOCKET=" + socket, "EGRESS_KEY_FILE=" + keyFile, "EGRESS_ALLOW=" + allow, "EGRESS_AUDIT_FILE=" + e.audit}
 	k, err := keysocket.ParseKey([]byte(key))
 	if err != nil {
@@ -186,6 +210,9 @@ func (e *egress) run() {
 	e.t.Helper()
 	e.cmd = exec.Command(binary)
 	e.cmd.Env = e.env
+	if e.uid != os.Geteuid() {
+		e.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(e.uid), Gid: uint32(e.uid)}}
+	}
 	stderr, err := e.cmd.StderrPipe()
 	if err != nil {
 		e.t.Fatal(err)

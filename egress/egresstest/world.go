@@ -17,9 +17,12 @@ import (
 // Inside says, in the environment, that this process is in its namespace.
 const Inside = "EGRESSTEST_INSIDE"
 
-// Namespaces is the SysProcAttr of a process that is to call Setup: it is root
-// in user, network and mount namespaces of its own.
+// Namespaces is the SysProcAttr of a process that is to call Setup: it has
+// network and mount namespaces of its own, and is root in them.
 func Namespaces() *syscall.SysProcAttr {
+	if os.Geteuid() == 0 {
+		return &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
+	}
 	return &syscall.SysProcAttr{
 		Cloneflags:                 syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings:                []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
@@ -31,6 +34,9 @@ func Namespaces() *syscall.SysProcAttr {
 // Setup brings loopback up, gives it addrs, and makes dir/resolv.conf, which
 // names the DNS server 127.0.0.1, the one of this mount namespace.
 func Setup(dir string, addrs ...netip.Addr) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
 	if err := Up(); err != nil {
 		return err
 	}

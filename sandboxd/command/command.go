@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
+	"github.com/sallyport-dev/sallyport/sandboxd/network"
 	"github.com/sallyport-dev/sallyport/sandboxd/output"
 )
 
@@ -27,6 +28,10 @@ type Runner struct {
 	stop      context.CancelFunc
 	admission *admission
 	table     table
+
+	// Way, if not nil, gives the command of a call its way out; it may be nil.
+	// It is set before the first Start.
+	Way func(ctx context.Context) *network.Way
 }
 
 // NewRunner starts commands in j, in the directories of w, each with the private
@@ -53,6 +58,7 @@ type Command struct {
 
 	line, owner string
 	process     *jail.Process
+	way         *network.Way  // nil where commands have another network
 	done        chan struct{} // closed once result is set
 	result      jail.Result
 }
@@ -87,14 +93,21 @@ func (r *Runner) start(ctx context.Context, owner, line, workdir string, most ti
 		Stdout: output.New(r.limit), Stderr: output.New(r.limit), Notices: notices,
 		Started: time.Now(), line: line, owner: owner, done: make(chan struct{}),
 	}
+	if r.Way != nil {
+		c.way = r.Way(ctx)
+	}
 	if k == background {
 		ctx = context.Background()
 	}
 	r.admission.starts <- struct{}{}
-	c.process, err = r.jail.Start(ctx, jail.Command{
+	what := jail.Command{
 		Args: shell(line), Env: environment(private, r.network), Dir: dir, Writable: []string{private},
 		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
-	})
+	}
+	if c.way != nil {
+		what.Env, what.Listen = network.Environ(what.Env), c.way.Listen
+	}
+	c.process, err = r.jail.Start(ctx, what)
 	<-r.admission.starts
 	if err != nil {
 		quit()
@@ -131,6 +144,10 @@ func (c *Command) Result() (jail.Result, bool) {
 		return jail.Result{}, false
 	}
 }
+
+// Refused are the hosts that the command asked for and did not get, one
+// sentence each with the rule that is needed.
+func (c *Command) Refused() []string { return c.way.Notices() }
 
 func (c *Command) running() bool {
 	_, ended := c.Result()

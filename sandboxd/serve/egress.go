@@ -2,7 +2,10 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/internal/desk"
@@ -46,6 +49,25 @@ func (s *Settings) checkEgress(m *config.Mistakes) {
 	}
 }
 
+// checkNetwork refuses a start where commands cannot have networks of their
+// own. No filter of addresses or ports stands in for it.
+func (s *Settings) checkNetwork() error {
+	if s.Network != jail.Allowlist {
+		return nil
+	}
+	if err := jail.CanOwnNetwork(); err != nil {
+		return fmt.Errorf("MCP_COMMAND_NETWORK=allowlist gives each command a network namespace of its own, and that cannot be had here: %w\n%s", err, waysOut)
+	}
+	return nil
+}
+
+const waysOut = `  Ways out:
+  - in Docker: run with the seccomp profile deploy/seccomp.json (--security-opt seccomp=deploy/seccomp.json), as compose's profile egress does
+  - on the machine: allow user namespaces (sysctl user.max_user_namespaces above 0; Debian: kernel.unprivileged_userns_clone=1;
+    Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for this program)
+  - under systemd: RestrictNamespaces must allow user and net
+  - or start with MCP_COMMAND_NETWORK=none: commands then have no network (docs/egress.md)`
+
 // rules are what the caller's commands may ask egress for. Only egress decides.
 func (s *Settings) rules(ctx context.Context) []string {
 	id, ok := identity.From(ctx)
@@ -70,4 +92,19 @@ func (s *Settings) way(ctx context.Context) *network.Way {
 		command.Principal = identity.Local
 	}
 	return network.New(&egresswire.Client{Socket: s.EgressSocket, Key: s.EgressKey}, command)
+}
+
+// describeNetwork says in the descriptions of the tools that run commands what
+// the caller's commands may reach.
+func (s *Server) describeNetwork(ctx context.Context, tools []*mcp.Tool) {
+	if s.set.Network != jail.Allowlist {
+		return
+	}
+	for i, t := range tools {
+		if t.Name == "run_command" || t.Name == "start_command" {
+			described := *t // the original is every caller's
+			described.Description += network.Describe(s.set.rules(ctx))
+			tools[i] = &described
+		}
+	}
 }

@@ -20,9 +20,12 @@ func instructions(set Settings) string {
 		if slices.Contains(set.Tools, "start_command") {
 			lines = append(lines, "For longer work use start_command, and read on with command_output.")
 		}
-		if set.Network == jail.Container {
+		switch set.Network {
+		case jail.Container:
 			lines = append(lines, "Commands may use loopback and what network the owner's container has.")
-		} else {
+		case jail.Allowlist:
+			lines = append(lines, "Commands reach listed hosts only; the description of run_command names them. When a host is refused, tell the user which egress rule is needed instead of retrying.")
+		default:
 			lines = append(lines, "Commands have no network at all, not even loopback: do not try to download, install from a registry, clone or push.")
 		}
 	}

@@ -45,6 +45,7 @@ func (s *Server) filtering(next mcp.MethodHandler) mcp.MethodHandler {
 		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {
 			identity := messageOf(req).identity
 			list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return !identity.Granted(t.Name) })
+			s.describeNetwork(ctx, list.Tools)
 		}
 		return result, err
 	}

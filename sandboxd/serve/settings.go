@@ -164,6 +164,9 @@ func (s *Settings) jail(private string, dirs ...string) jail.Config {
 	if s.OwnerSocket != "" {
 		c.Keyed = append(c.Keyed, filepath.Clean(s.OwnerSocket))
 	}
+	if s.EgressSocket != "" {
+		c.Keyed = append(c.Keyed, filepath.Clean(s.EgressSocket))
+	}
 	return c
 }
 

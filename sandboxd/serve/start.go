@@ -126,6 +126,9 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the private directories of commands: %w", err)
 	}
+	if err := set.checkNetwork(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrJail, err)
+	}
 	j, err := jail.New(set.jail(private, b.Workspace.Path))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
@@ -139,7 +142,7 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	}
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Processes: j.Tasks(), Network: set.Network,
-		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected,
+		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected, Way: set.way,
 		Started:   func(ctx context.Context, c *command.Command) { desk.Runs(ctx, c) },
 		Principal: func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
 		Granted: func(ctx context.Context, name string) bool {

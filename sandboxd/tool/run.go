@@ -61,8 +61,11 @@ func (s *Set) addRunCommand(server *mcp.Server) {
 
 // network tells a model what not to waste its turns on.
 func (s *Set) network() string {
-	if s.cfg.Network == jail.Container {
+	switch s.cfg.Network {
+	case jail.Container:
 		return " The network is the container's: loopback, and what the container may reach."
+	case jail.Allowlist: // what its caller may reach follows where the tools are listed
+		return ""
 	}
 	return " There is no network, not even loopback: downloads, package installs and local servers fail."
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
+	"github.com/sallyport-dev/sallyport/sandboxd/network"
 )
 
 // DefaultOutputLimit is how many bytes of each output stream are kept when
@@ -40,6 +41,7 @@ type Config struct {
 	Principal func(context.Context) string                // the caller, who owns what it starts; nil: all calls are one caller's
 	Granted   func(ctx context.Context, tool string) bool // what else the caller may call; nil grants everything
 	Started   func(context.Context, *command.Command)     // told of each command that a call has started; may be nil
+	Way       func(context.Context) *network.Way          // the way out of the command that a call starts, with jail.Allowlist; may be nil
 }
 
 // entry is one tool and how it is added to a server.
@@ -113,6 +115,7 @@ func New(cfg Config) (*Set, error) {
 		return nil, fmt.Errorf("the private directories of commands: %w", err)
 	}
 	s.runner = command.NewRunner(cfg.Jail, cfg.Network, s.files, homes, cfg.OutputLimit)
+	s.runner.Way = cfg.Way
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	s.sweeping.Go(func() { s.files.Sweep(ctx) })
