@@ -44,6 +44,17 @@ func modify(next http.Handler, change func(*http.Response)) http.Handler {
 	return p
 }
 
+// hostCheck is a server that knows itself by another name.
+func hostCheck(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" && r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func without(method string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == method {

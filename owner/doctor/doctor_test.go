@@ -184,6 +184,7 @@ func TestBrokenChains(t *testing.T) {
 		"router-dropped":               {front: status(503)},
 		"backend-unreachable":          {front: status(502)},
 		"refused":                      {front: status(403)},
+		"host-refused":                 {front: hostCheck(good)},
 		"past-the-plugin":              {front: without("PUT", good)},
 		"prefix-stripped":              {front: http.StripPrefix("/mcp-sandbox", good)},
 		"oauth-metadata":               {front: wellKnown(good)},

@@ -111,6 +111,8 @@ func (w *walk) unexpected(r reply) string {
 		return "prefix-stripped"
 	case r.status == 503:
 		return "router-dropped"
+	case r.status == 421:
+		return "host-refused"
 	case r.status == 502 || r.status == 504:
 		return "backend-unreachable"
 	case r.status == 429:

@@ -64,6 +64,8 @@ func streamFault(res *http.Response) string {
 		return "forbidden"
 	case res.StatusCode == 429:
 		return "rate-limited"
+	case res.StatusCode == http.StatusMisdirectedRequest:
+		return "host-refused"
 	case res.StatusCode == 502 || res.StatusCode == 504:
 		return "backend-unreachable"
 	case res.StatusCode == 503:
