@@ -90,6 +90,7 @@ type Result struct {
 	TimedOut   bool
 	Canceled   bool  // the context given to Start ended
 	OOMKilled  *bool // nil where it is not known
+	Starved    bool  // it was killed because the account's epoll watches were used up, which this server needs too
 	MetLimit   bool  // all commands together had as many processes and threads as they may
 	OutputHeld bool  // output was still held open when the drain bound passed
 	Unkillable bool  // something that was killed hangs in the kernel and has not died
@@ -159,6 +160,7 @@ func (j *Jail) open(needABI int) error {
 	if v, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); v != 0 {
 		return fmt.Errorf("this process stays dumpable (%d, %v)", v, err)
 	}
+	theReserve.fill() // where even that fails, the first look says so
 	if j.cfg.Mode == Full {
 		return j.openFull(needABI)
 	}

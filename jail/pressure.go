@@ -23,14 +23,14 @@ type pressure struct {
 	met      time.Time
 }
 
-// begin counts a command in; the first of them starts the counting of tasks.
-func (p *pressure) begin(tasks func() int) {
+// begin counts a command in; the first of them starts the looking.
+func (p *pressure) begin(j *Jail) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running++
 	if !p.watching {
 		p.watching = true
-		go p.watch(tasks)
+		go p.watch(j)
 	}
 }
 
@@ -41,7 +41,7 @@ func (p *pressure) end() {
 }
 
 // watch looks until no command runs.
-func (p *pressure) watch(tasks func() int) {
+func (p *pressure) watch(j *Jail) {
 	for {
 		time.Sleep(pressureEvery)
 		p.mu.Lock()
@@ -51,7 +51,8 @@ func (p *pressure) watch(tasks func() int) {
 		if over {
 			return
 		}
-		p.look(tasks)
+		p.look(j.Tasks)
+		theReserve.guard(oneWatch, j.newest)
 	}
 }
 

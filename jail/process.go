@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type Process struct {
 	kill     context.CancelFunc
 	killed   context.Context // stopped ends with it
 	done     chan struct{}
+	begun    time.Time
+	starved  atomic.Bool
 	result   Result
 }
 
@@ -50,7 +53,7 @@ func (j *Jail) Start(ctx context.Context, c Command) (*Process, error) {
 }
 
 func (j *Jail) begin(ctx context.Context, c Command, prepare prepare) (*Process, error) {
-	p := &Process{jail: j, done: make(chan struct{})}
+	p := &Process{jail: j, done: make(chan struct{}), begun: time.Now()}
 	p.killed, p.kill = context.WithCancel(context.Background())
 	p.stopped, p.stop = context.WithCancel(p.killed)
 	if !j.add(p) {
@@ -96,7 +99,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 		return
 	}
 	started <- nil
-	thePressure.begin(p.jail.Tasks)
+	thePressure.begin(p.jail)
 	defer thePressure.end()
 	var over <-chan time.Time
 	if c.Timeout > 0 {
@@ -105,6 +108,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 		over = timer.C
 	}
 	status := p.await(ctx, over)
+	p.result.Starved = p.starved.Load()
 	p.result.MetLimit = thePressure.since(begin)
 	p.result.OutputHeld = p.out.drain()
 	p.result.OOMKilled = oom.Since()

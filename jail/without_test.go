@@ -4,7 +4,9 @@ package jail_test
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,6 +59,37 @@ func TestServerOutlivesFullMemory(t *testing.T) {
 	if _, out, _ := run(t, j, jail.Command{Args: sh("echo alive")}); out != "alive\n" {
 		t.Errorf("%q", out)
 	}
+}
+
+// What no process holds would stay in the container's memory until the kernel ends
+// the server: shared memory is refused, and where it is allowed it stays.
+func TestSharedMemoryDoesNotStay(t *testing.T) {
+	const size = 48 << 20
+	fill := fmt.Sprintf(`perl -e '$id = shmget(0, %d, 0600); die "refused\n" unless defined $id; shmwrite($id, "x" x %d, 0, %d) or die; print $id'`, size, size, size)
+	for _, allow := range []bool{false, true} {
+		j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, SysVIPC: allow})
+		before := memory(t)
+		res, id, stderr := run(t, j, jail.Command{Args: sh(fill), Timeout: long})
+		grown := memory(t) - before
+		if (res.ExitCode == 0) != allow || (grown > size/2) != allow {
+			t.Errorf("allowed %v: %+v %q, %d MiB more", allow, res, stderr, grown>>20)
+		}
+		if allow {
+			run(t, j, jail.Command{Args: sh("perl -e 'shmctl(" + id + ", 0, 0) or die'")})
+		}
+	}
+}
+
+// memory is what the container uses, in bytes.
+func memory(t *testing.T) int {
+	t.Helper()
+	for _, path := range []string{"/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes"} {
+		if raw, err := os.ReadFile(path); err == nil {
+			return atoi(strings.TrimSpace(string(raw)))
+		}
+	}
+	t.Skip("this container cannot read its memory")
+	return 0
 }
 
 // Chains that fork and leave their session outlive a group. Nothing could stop

@@ -53,6 +53,9 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 	if r.OutputHeld {
 		out.note("Something still held the output open after the command's end; the output may be incomplete.")
 	}
+	if r.Starved {
+		out.note("The command was ended because commands had used up the account's epoll watches, which the server needs too.")
+	}
 	if r.Unkillable {
 		out.note("Something that was killed hangs in the kernel and is not gone yet.")
 	}
