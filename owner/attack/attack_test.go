@@ -171,7 +171,7 @@ func TestNetworkOnPurpose(t *testing.T) {
 		}
 		return "refused\n"
 	}
-	if code, _, out := attacked(t, s, "-network"); code != 1 || strings.Count(out, "\nallowed ") != 4 || strings.Count(out, "\nTHROUGH ") != 3 {
+	if code, _, out := attacked(t, s, "-network"); code != 1 || strings.Count(out, "\nallowed ") != 5 || strings.Count(out, "\nTHROUGH ") != 3 {
 		t.Errorf("code %d\n%s", code, out)
 	}
 }

@@ -35,7 +35,8 @@ var attempts = []attempt{
 	{name: "a UDP socket", script: `got sock 2 2 0`, network: true},
 	{name: "an MPTCP socket", script: `got sock 2 1 262`, network: true},
 	{name: "an IPv6 socket", script: `got sock 10 1 0`, network: true},
-	{name: "a netlink socket", script: `got sock 16 3 0`},
+	{name: "a netlink socket", script: `got sock 16 3 0`, network: true}, // NETLINK_ROUTE: which interfaces there are
+	{name: "a netlink socket for the kernel's events", script: `got sock 16 3 15`},
 	{name: "a vsock socket", script: `got sock 40 1 0`},
 	{name: "a packet socket", script: `got sock 17 3 0`},
 	{name: "io_uring", script: `got call 425 1 0`},
@@ -53,6 +54,12 @@ var attempts = []attempt{
 	{name: "the tokens of an installation inside the workspace", script: `r="none there"; for f in $(find . -maxdepth 8 -path '*/.sallyport/*' -type f \( -name '*token' -o -name key \) 2>/dev/null | head -20); do r=$(got cat "$f"); echo "$r" | grep GOT; done; echo "$r"`},
 	{name: "the rules and the stack of an installation inside it", script: `r="none there"; for f in $(find . -maxdepth 8 -name .sallyport -type d 2>/dev/null | head -20); do for f in ${f%/*}/Makefile ${f%/*}/docker-compose.yml ${f%/*}/traefik-dynamic.yml; do [ ! -e "$f" ] || { r=$(got sh -c ": >> $f"); echo "$r" | grep GOT; }; done; done; echo "$r"`},
 	{name: "replace the program that serves", script: `p=$(tr '\0' '\n' </proc/$SERVER/cmdline | head -1); p=$(command -v "$p" || echo /proc/$SERVER/exe); got sh -c ": >> $p"`},
+	{name: "shared memory that outlives it", script: `got perl -e 'defined(my $i = shmget(0, 4096, 0600)) or die "$!\n"; shmctl($i, 0, 0)'`},
+	{name: "a message queue that outlives it", script: `got perl -e 'defined(my $i = msgget(0, 0600)) or die "$!\n"; msgctl($i, 0, 0)'`},
+	{name: "semaphores that outlive it", script: `got perl -e 'defined(my $i = semget(0, 1, 0600)) or die "$!\n"; semctl($i, 0, 0, 0)'`},
+	{name: "a POSIX queue that outlives it", script: `got perl -e 'my $n = "NONCE"; syscall($ARGV[0], $n, 0102, 0600, 0) == -1 and die "$!\n"; syscall($ARGV[1], $n)' $(pick 240 180) $(pick 241 181)`},
+	{name: "a set-user-ID program", script: `got sh -c ': > NONCE; chmod 4755 NONCE; r=$?; rm -f NONCE; exit $r'`},
+	{name: "a set-group-ID program", script: `got sh -c ': > NONCE; chmod 2755 NONCE; r=$?; rm -f NONCE; exit $r'`},
 	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -u unlimited'`},
 }
 
