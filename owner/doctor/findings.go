@@ -23,6 +23,20 @@ var Findings = map[string]Finding{
 	"clock-skew": {Warn, "the clock there and the clock here differ, so the last valid day of a token and OAuth lifetimes are read wrongly",
 		"set the clock by NTP on the machine that is wrong"},
 
+	// The owner: records and sockets.
+	"audit-broken": {Fail, "the records of calls were changed, cut or lost since they were written, or cannot be checked",
+		"keep the folder as it is and look: sallyport audit verify; then move it aside and restart, which begins a new chain"},
+	"audit-readable": {Warn, "other accounts of this machine can look into the records of calls",
+		"chmod 700 the folder; the server does so itself at each start and checkpoint, so find out what changes it"},
+	"audit-off": {Warn, "nobody can say later what was called",
+		"set MCP_AUDIT_FILE to a file in a folder of its own; make run and make up do so by themselves"},
+	"owner-socket-open": {Fail, "whoever can connect to the owner's socket, also a command of the sandbox, can approve and stop calls",
+		"stop the server, remove the socket, and start a sandboxd or hub of this version with MCP_OWNER_KEY_FILE"},
+	"owner-key": {Warn, "the key beside the socket is not the one that the server has read, or you may not read it",
+		"restart the server, which reads the key at its start; or run doctor as the account that owns .sallyport/owner/key"},
+	"ask-unanswered": {Fail, "a call of that tool waits for an approval that nobody can give, and ends as pending",
+		"start the server with MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE (make up sets both), or grant the tool without ask:"},
+
 	// The backend.
 	"backend-down": {Fail, "sandboxd does not answer at its address",
 		"start it: make run, make up, or docker compose up -d sandboxd; its first log lines say why it would not start"},

@@ -78,6 +78,8 @@ func (w *walk) nearest() *url.URL {
 
 func (w *walk) run() {
 	w.machine()
+	w.records()
+	w.ownerSockets()
 	w.tokenFile()
 	w.containers()
 	w.health()

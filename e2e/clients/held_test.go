@@ -1,0 +1,140 @@
+package clients_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/internal/approval"
+	"github.com/sallyport-dev/sallyport/internal/ownersock"
+)
+
+// held is how long the owner lets a call wait before approving it: under the 60
+// seconds after which these clients give up, and past the 50 after which a call
+// is answered as pending only with progress.
+const (
+	held     = 45 * time.Second
+	heldLong = 3 * time.Minute // the soak
+)
+
+// Real clients through Traefik and the plugin: a call that is held and
+// approved, denied, answered as pending and repeated, and kept alive by progress.
+func TestHeldCalls(t *testing.T) {
+	modules := rig.NPM(t, "clients")
+	script := beside(t, modules, "held.mjs")
+	c := heldChain(t)
+	cases := []string{"approve", "deny", "pending", "progress"}
+	var all sync.WaitGroup // not t.Parallel, which has as many at once as there are cores
+	for _, v := range []struct{ pkg, how string }{
+		{"sdk-1-17", "sse"}, {"sdk-1-17", "mcp"}, {"sdk-1-32", "mcp"},
+	} {
+		all.Go(func() {
+			out := node(t, c.Token, append([]string{script, v.pkg, v.how, c.Base}, cases...)...)
+			var got map[string]visit
+			if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != len(cases) {
+				t.Errorf("%s %s: %v in %q", v.pkg, v.how, err, out)
+			}
+			for name, r := range got {
+				r.check(t, name, name+"-"+strings.ReplaceAll(v.pkg, "-", "")+"-"+v.how)
+			}
+		})
+	}
+	session := rig.Connect(t, c.Base, c.Token, rig.Streamable)
+	for _, name := range []string{"approve", "deny"} {
+		all.Go(func() {
+			r := rig.TryCall(t, session, "run_command", rig.Args{"command": "echo " + name + "-go"})
+			visit{Text: rig.Text(r), IsError: r.IsError}.check(t, name, name+"-go")
+		})
+	}
+	all.Wait()
+}
+
+// visit is what became of one call.
+type visit struct {
+	First, Text string
+	IsError     bool
+	Progress    int
+}
+
+func (v visit) check(t *testing.T, name, echo string) {
+	t.Helper()
+	ran := !v.IsError && strings.Contains(v.Text, echo)
+	switch {
+	case name == "deny" && (!v.IsError || !strings.Contains(v.Text, "not today")):
+	case name == "pending" && (!ran || !strings.Contains(v.First, "exactly the same call")):
+	case name == "progress" && (!ran || v.Progress < 3):
+	case name == "approve" && !ran:
+	default:
+		return
+	}
+	t.Errorf("%s: %+v", name, v)
+}
+
+// heldChain is a chain whose token asks for run_command, with an owner who
+// decides by the command's name.
+func heldChain(t *testing.T) *rig.Chain {
+	t.Helper()
+	dir := rig.PublicDir(t)
+	for _, sub := range []string{"audit", "owner"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, socket := filepath.Join(dir, "owner", "key"), filepath.Join(dir, "owner", "owner.sock")
+	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := rig.StartChain(t, rig.ChainOptions{
+		Edit: func(yaml string) string {
+			return strings.Replace(yaml, `tools: ["run_command", "read_file", "write_file"]`, `tools: ["ask:run_command", "read_file", "write_file"]`, 1)
+		},
+		Sandboxd: rig.SandboxdOptions{Env: []string{"MCP_AUDIT_FILE=" + dir + "/audit/audit.jsonl", "MCP_OWNER_SOCKET=" + socket, "MCP_OWNER_KEY_FILE=" + key}},
+	})
+	owner, err := ownersock.Dial(t.Context(), socket, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); decide(ctx, owner) }()
+	t.Cleanup(func() { cancel(); <-done; owner.Close() })
+	return c
+}
+
+func decide(ctx context.Context, owner *ownersock.Client) {
+	long := heldLong
+	if os.Getenv("SALLYPORT_SOAK") == "" {
+		long = 20 * time.Second
+	}
+	for ctx.Err() == nil {
+		var list []approval.Waiting
+		if owner.Do(ownersock.Request{Op: ownersock.OpPending}, &list) != nil {
+			return
+		}
+		for _, w := range list {
+			r := ownersock.Request{Op: ownersock.OpDecide, ID: w.ID, Approve: true}
+			waited := time.Since(w.Asked)
+			ready := false
+			switch {
+			case strings.Contains(w.Arguments, "echo approve"):
+				ready = waited >= held
+			case strings.Contains(w.Arguments, "echo progress"):
+				ready = waited >= long
+			case strings.Contains(w.Arguments, "echo pending"):
+				ready = waited >= approval.Hold+2*time.Second // the client has repeated its call by then
+			default:
+				ready, r.Approve, r.Reason = waited >= time.Second, false, "not today"
+			}
+			if ready {
+				_ = owner.Do(r, nil)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

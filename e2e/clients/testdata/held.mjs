@@ -1,0 +1,46 @@
+// Makes calls that wait for the owner, with one of the TypeScript SDK clients.
+// Arguments: the package's folder in node_modules, sse or mcp, the base URL, and
+// the cases, each run at once with the others. Prints {case: {text, isError,
+// progress}} as JSON; the token is in $TOKEN. The case "pending" repeats its call.
+const [pkg, how, base, ...cases] = process.argv.slice(2);
+const v2 = pkg === "@modelcontextprotocol/client";
+const load = (path) => import(v2 ? pkg : `${pkg}/client/${path}.js`);
+const { Client } = await load("index");
+const headers = { Authorization: `Bearer ${process.env.TOKEN}` };
+const url = new URL(`${base}/${how}`);
+
+let transport;
+if (how === "sse") {
+  const { SSEClientTransport } = await load("sse");
+  transport = new SSEClientTransport(url, { requestInit: { headers } });
+} else {
+  const { StreamableHTTPClientTransport } = await load("streamableHttp");
+  transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } });
+}
+const options = v2 && how === "mcp" ? { versionNegotiation: { mode: "auto" } } : {};
+const client = new Client({ name: "sallyport-e2e", version: "1" }, options);
+await client.connect(transport);
+await client.listTools();
+
+const run = async (name) => {
+  const seen = { progress: 0 };
+  const more = name.startsWith("progress")
+    ? { onprogress: () => seen.progress++, resetTimeoutOnProgress: true, timeout: 60000 }
+    : {};
+  const params = { name: "run_command", arguments: { command: `echo ${name}-${pkg.replace(/\W/g, "")}-${how}` } };
+  const call = () => (v2 ? client.callTool(params, more) : client.callTool(params, undefined, more));
+  try {
+    let result = await call();
+    if (name === "pending") {
+      seen.first = result.content[0].text;
+      result = await call();
+    }
+    return { ...seen, text: result.content[0].text, isError: !!result.isError };
+  } catch (error) {
+    return { ...seen, text: String(error), isError: true };
+  }
+};
+const results = await Promise.all(cases.map(run));
+console.log(JSON.stringify(Object.fromEntries(cases.map((name, i) => [name, results[i]]))));
+await client.close();
+process.exit(0);
