@@ -55,6 +55,7 @@ const (
 // managers keep (package-lock.json, Cargo.lock …) are none.
 func (w *Workspace) Locks(since time.Time) (names []string) {
 	left, end := lockEntries, time.Now().Add(lockTime)
+	since = since.Add(-20 * time.Millisecond) // a file's time is that of the kernel's last tick
 	var look func(dir string, depth int)
 	look = func(dir string, depth int) {
 		f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)

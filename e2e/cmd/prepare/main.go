@@ -24,6 +24,7 @@ func main() {
 		{"npm clients", npm("clients")},
 		{"npm conformance", npm("conformance")},
 		{"npm servers", npm("servers")},
+		{"npm devtools", npm("devtools")},
 	}
 	if *docker {
 		steps = append(steps, step{"compose", path(tools.Compose)}, step{"base images", tools.Images})
