@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -74,15 +76,46 @@ func privateMounts(writable []string) error {
 	if err := readOnly(); err != nil {
 		return err
 	}
+	lead, err := leading(writable)
+	if err != nil {
+		return err
+	}
 	for _, dir := range writable {
-		if err := os.MkdirAll(dir, 0o755); err != nil { // beneath the new /tmp
-			return err
-		}
 		if err := unix.MoveMount(trees[dir], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 			return fmt.Errorf("%s: move_mount: %w", dir, err)
 		}
 	}
+	for _, dir := range lead {
+		if err := unix.MountSetattr(unix.AT_FDCWD, dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
 	return nil
+}
+
+// leading makes the directories that lead to those beneath the new, empty
+// directories, on mounts that can become read-only: what lies beside a workspace
+// is not the commands' there either. It returns where those are mounted.
+func leading(writable []string) (mounts []string, err error) {
+	for _, dir := range writable {
+		for _, fresh := range []string{"/tmp", "/dev/shm"} {
+			below, ok := strings.CutPrefix(dir, fresh+"/")
+			first, _, deep := strings.Cut(below, "/")
+			if at := filepath.Join(fresh, first); ok && deep && !slices.Contains(mounts, at) {
+				if err := os.Mkdir(at, 0o755); err != nil {
+					return nil, err
+				}
+				if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+					return nil, fmt.Errorf("%s: %w", at, err)
+				}
+				mounts = append(mounts, at)
+			}
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return mounts, nil
 }
 
 // readOnly makes every mount read-only, but /proc and the fresh ones.

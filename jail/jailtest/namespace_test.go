@@ -113,7 +113,7 @@ func TestPrivateMounts(t *testing.T) {
 			}
 			a := m.on(t, dir, "chmod 0666 "+mine, "touch -d 2001-01-01 "+mine, "chgrp $(id -g) "+mine,
 				"touch inside && chmod 700 inside && echo ok", "echo x > /tmp/x && cat /tmp/x", "pwd", "ls /tmp | grep -v jail-root || true",
-				"exec 3<>/dev/ptmx && echo pty")
+				"exec 3<>/dev/ptmx && echo pty", "touch ../beside || echo held")
 			if a.Error != "" {
 				t.Fatal(a.Error)
 			}
@@ -125,9 +125,9 @@ func TestPrivateMounts(t *testing.T) {
 					t.Errorf("%s outside: %q", command, a.Outputs[i])
 				}
 			}
-			want := []string{"0 ok", "0 x", "0 " + dir, "0 x", "0 pty"}
+			want := []string{"0 ok", "0 x", "0 " + dir, "0 x", "0 pty", "0 held"}
 			if !m.private {
-				want = []string{"0 ok", a.Outputs[4], "0 " + dir, a.Outputs[6], "2 "}
+				want = []string{"0 ok", a.Outputs[4], "0 " + dir, a.Outputs[6], "2 ", "0 held"}
 			}
 			if got := a.Outputs[3:]; fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%q, want %q", got, want)
