@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -50,6 +51,9 @@ func (l *Log) openAnchors() (err error) {
 	if l.opts.AnchorDir == "" {
 		return nil
 	}
+	if info, err := os.Stat(l.opts.AnchorDir); err == nil && sameDisk(info, l.folder) {
+		l.opts.Log.Warn("the anchors lie on the same file system as the audit: whoever can rewrite one can rewrite both", "directory", l.opts.AnchorDir)
+	}
 	base := filepath.Join(l.opts.AnchorDir, anchorName(l.sign.name))
 	l.anchors, err = os.OpenFile(base+".anchors", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -59,6 +63,14 @@ func (l *Log) openAnchors() (err error) {
 		return fmt.Errorf("anchor directory: %w", err)
 	}
 	return nil
+}
+
+func sameDisk(a os.FileInfo, folder *os.File) bool {
+	b, err := folder.Stat()
+	if err != nil {
+		return false
+	}
+	return a.Sys().(*syscall.Stat_t).Dev == b.Sys().(*syscall.Stat_t).Dev
 }
 
 func anchorName(key string) string { return strings.ReplaceAll(key, "/", "-") }

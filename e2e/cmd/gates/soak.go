@@ -17,6 +17,8 @@ func soaks(root string) []gate {
 	e2e := filepath.Join(root, "e2e")
 	return []gate{
 		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/tool"),
+		soak("audit", root, "Tampering|Killed|OneOutcome", "./internal/audit", "./internal/approval"),
+		soak("owner", e2e, "OwnerStops|KilledBetween|HeldCalls", "./sandbox", "./clients"),
 		soak("container", e2e, "LockedContainer", "./sandbox"),
 		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./jail"),
 		soak("hub", e2e, "Soak", "./hub", "./proxy"),
