@@ -39,6 +39,7 @@ var proven = []struct{ command, by string }{
 	{"docker run", "e2e/docker TestMakeUp"},
 	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "hub/service TestAggregate"},
 	{"docker compose exec hub sallyport accept", "hub/service TestChangedDefinitionIsWithheld"},
+	{"sallyport accept", "owner/accept TestThroughTheSocket"},
 	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
 	{"install -d -m 0755 /etc/sallyport", "outside: the owner's machine"},

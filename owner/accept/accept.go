@@ -16,30 +16,33 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/internal/diff"
+	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/owner/approve"
 )
 
-const usage = `Usage: MCP_STATE_DIR=… sallyport accept NAME      shows which tools of the server NAME changed, and a SUM
-       MCP_STATE_DIR=… sallyport accept NAME SUM  accepts exactly what was shown with it
+const usage = `Usage: sallyport accept NAME      shows which tools of the hub's server NAME changed, and a SUM
+       sallyport accept NAME SUM  accepts exactly what was shown with it
+It asks the running hub through its owner's socket (MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE, else .sallyport/run/hub/owner.sock);
+with MCP_STATE_DIR it works on the hub's state directory itself.
 Exit code: 0 nothing is withheld (any more), 1 something is, or an error, 2 wrong usage.
 `
 
-// Main is "sallyport accept". It needs the state directory only, so
-// that it also runs beside the hub, in its container.
-func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
+// Main is "sallyport accept". With MCP_STATE_DIR it needs the state directory
+// only, so that it also runs beside the hub, in its container.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	dir := os.Getenv("MCP_STATE_DIR")
-	if len(args) < 1 || len(args) > 2 || strings.HasPrefix(args[0], "-") || dir == "" {
+	if len(args) < 1 || len(args) > 2 || strings.HasPrefix(args[0], "-") {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	// As whom the hub runs, so that it can read what is written here.
-	space, err := jail.Prepare(dir)
-	if err == nil {
-		err = space.DropRoot()
-	}
-	if err == nil {
-		err = review(space.Path, args[0], strings.Join(args[1:], ""), stdout)
+	server, sum := args[0], strings.Join(args[1:], "")
+	var err error
+	if dir == "" {
+		err = throughSocket(ctx, server, sum, stdout)
+	} else {
+		err = inDirectory(dir, server, sum, stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "sallyport accept:", err)
@@ -48,12 +51,56 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// review accepts what sum stands for, or shows what is withheld.
-func review(dir, server, sum string, stdout io.Writer) error {
-	list, now, err := pins.Accept(dir, server, sum)
-	switch {
-	case err != nil:
+// inDirectory works on the state directory, as whom the hub runs, so that it
+// can read what is written here.
+func inDirectory(dir, server, sum string, stdout io.Writer) error {
+	space, err := jail.Prepare(dir)
+	if err == nil {
+		err = space.DropRoot()
+	}
+	if err != nil {
 		return err
+	}
+	list, now, err := pins.Accept(space.Path, server, sum)
+	if err != nil {
+		return err
+	}
+	return review(list, now, server, sum, stdout)
+}
+
+// throughSocket asks the running hub.
+func throughSocket(ctx context.Context, server, sum string, stdout io.Writer) error {
+	s := approve.Sockets{}
+	if os.Getenv("MCP_OWNER_SOCKET") == "" {
+		s.Paths = []string{".sallyport/run/hub/owner.sock"}
+	}
+	if err := s.Fill(); err != nil {
+		return err
+	}
+	c, err := s.Connect(ctx, s.Paths[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var w ownersock.Withheld
+	if err := c.Do(ownersock.Request{Op: ownersock.OpWithheld, Name: server}, &w); err != nil {
+		return err
+	}
+	list := []pins.Change{}
+	for _, change := range w.Changes {
+		list = append(list, pins.Change(change))
+	}
+	if sum != "" && sum == w.Sum && len(list) > 0 {
+		if err := c.Do(ownersock.Request{Op: ownersock.OpAccept, Name: server, Sum: sum}, nil); err != nil {
+			return err
+		}
+	}
+	return review(list, w.Sum, server, sum, stdout)
+}
+
+// review says what was accepted, or shows what is withheld.
+func review(list []pins.Change, now, server, sum string, stdout io.Writer) error {
+	switch {
 	case len(list) == 0:
 		fmt.Fprintf(stdout, "Nothing of %s is withheld.\n", server)
 		return nil
