@@ -23,6 +23,9 @@ import (
 type Catalog interface {
 	// Visible are the servers of the aggregate that id has a part in, by name.
 	Visible(id identity.Identity) []*lifecycle.Server
+	// Disabled are the entries with mistakes that id has a part in, and which
+	// those are.
+	Disabled(id identity.Identity) map[string]error
 }
 
 // Aggregate implements mcphttp.Target.
@@ -52,22 +55,33 @@ func (a *Aggregate) Open(mcphttp.Push) mcphttp.Session { return &session{Aggrega
 // belongs to the principal.
 type session struct {
 	*Aggregate
-	running sync.Map // id to context.CancelFunc
+	running sync.Map // *running to nothing
+}
+
+// running is a call under way.
+type running struct {
+	id     string
+	cancel context.CancelFunc
 }
 
 func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	m := req.Message
 	if m.Method == "notifications/cancelled" {
-		if cancel, ok := s.running.Load(string(m.Bytes(m.Param("requestId")))); ok {
-			cancel.(context.CancelFunc)()
-		}
+		id := string(m.Bytes(m.Param("requestId")))
+		s.running.Range(func(r, _ any) bool {
+			if r.(*running).id == id {
+				r.(*running).cancel()
+			}
+			return true
+		})
 	}
 	if !m.IsRequest() {
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	end := func() { s.running.Delete(string(m.ID())); cancel() }
-	s.running.Store(string(m.ID()), cancel)
+	r := &running{string(m.ID()), cancel} // clients may use an id twice
+	end := func() { s.running.Delete(r); cancel() }
+	s.running.Store(r, nil)
 	req.Sink = ending{req.Sink, end}
 	stop, err := s.handle(ctx, req, false)
 	if err != nil {
@@ -145,6 +159,10 @@ func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, 
 		return nil, nil
 	}
 	s := a.find(req.Identity, target)
+	if why := a.catalog.Disabled(req.Identity)[target]; s == nil && why != nil {
+		answer(result(nil, fmt.Errorf("the server %s is disabled: %w", target, why)))
+		return nil, nil
+	}
 	if s == nil {
 		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", target, req.Identity.Principal)))
 		return nil, nil
@@ -198,8 +216,10 @@ func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req mcphttp.R
 	m := req.Message
 	name, _ := json.Marshal(m.Text(m.Param("arguments", "tool")))
 	params := fmt.Appendf(nil, `{"name":%s`, name)
-	if at := m.Param("arguments", "arguments"); at.Present() {
-		params = fmt.Appendf(params, `,"arguments":%s`, m.Bytes(at))
+	if arguments, err := object(m, m.Param("arguments", "arguments")); err != nil {
+		return err
+	} else if arguments != nil {
+		params = fmt.Appendf(params, `,"arguments":%s`, arguments)
 	}
 	if at := m.Param("_meta", "progressToken"); at.Present() {
 		params = fmt.Appendf(params, `,"_meta":{"progressToken":%s}`, m.Bytes(at))

@@ -1,13 +1,19 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
 	"github.com/sallyport-dev/sallyport/internal/identity"
+	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
@@ -69,6 +75,10 @@ func (a *Aggregate) list(id identity.Identity) any {
 		status := s.Status()
 		lines = append(lines, line{s.Name(), status.State, status.Reason})
 	}
+	disabled := a.catalog.Disabled(id)
+	for _, name := range slices.Sorted(maps.Keys(disabled)) {
+		lines = append(lines, line{name, "disabled", disabled[name].Error()})
+	}
 	return map[string]any{"servers": lines}
 }
 
@@ -100,7 +110,10 @@ func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Re
 		return nil, err
 	}
 	if name == "list_tools" {
-		offset, _ := strconv.Atoi(string(m.Bytes(m.Param("arguments", "offset"))))
+		offset, err := whole(m, m.Param("arguments", "offset"))
+		if err != nil {
+			return nil, fmt.Errorf("offset %w", err)
+		}
 		return page(all, offset), nil
 	}
 	tool := m.Text(m.Param("arguments", "tool"))
@@ -110,6 +123,36 @@ func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Re
 		}
 	}
 	return nil, fmt.Errorf("%s has no tool %q that %s may call", s.Name(), tool, id.Principal)
+}
+
+// whole reads a number as models write it: 90, 90.0, "90". null and nothing
+// are 0.
+func whole(m *jsonrpc.Message, at jsonrpc.Span) (int, error) {
+	text := strings.TrimSpace(strings.Trim(string(m.Bytes(at)), `"`))
+	if text == "" || text == "null" {
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n != math.Trunc(n) || n < 0 || n > 1e9 {
+		return 0, fmt.Errorf("must be a whole number from 0 on, not %.40s", m.Bytes(at))
+	}
+	return int(n), nil
+}
+
+// object reads the arguments of a tool as models write them: an object, or a
+// string that holds one. null and nothing are absent.
+func object(m *jsonrpc.Message, at jsonrpc.Span) (json.RawMessage, error) {
+	raw := json.RawMessage(m.Bytes(at))
+	if len(raw) > 0 && raw[0] == '"' {
+		raw = bytes.TrimSpace([]byte(m.Text(at)))
+	}
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil, nil
+	case raw[0] != '{' || !json.Valid(raw):
+		return nil, fmt.Errorf("arguments must be a JSON object with the tool's own arguments, not %.40s", m.Bytes(at))
+	}
+	return raw, nil
 }
 
 type summary struct {

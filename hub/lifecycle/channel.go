@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/hub/mux"
-	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 )
@@ -28,12 +27,15 @@ const (
 type channel struct {
 	*mux.Link
 	server *Server
-	place  *place // among the processes of all servers
+	place  *place           // among the processes of all servers
+	hello  *jsonrpc.Message // what it was opened with; nil in the stateless era
 	born   time.Time
 	asked  bool             // its end is the hub's wish; under server.mu
 	reply  *jsonrpc.Message // to initialize; nil in the stateless era; set once, under server.mu
 	stale  atomic.Bool      // the tools must be listed before the next call
 	asking atomic.Bool      // whether it is alive
+	ready  atomic.Int64     // when hands were shaken (Unix time, ns); 0 before
+	used   atomic.Bool      // a call of a client was sent
 	list   sync.Mutex       // held while they are
 	tools  map[string]tool
 }
@@ -67,12 +69,16 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 		s.started(nil)
 		return nil, s.unavailable(err, s.failed)
 	}
-	ch := &channel{server: s, place: place, born: time.Now()}
+	ch := &channel{server: s, place: place, hello: hello, born: time.Now()}
 	ch.stale.Store(true)
 	s.mu.Lock() // so that the end, which may come at once, waits
 	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }, Expired: func() { go ch.probe() }})
 	s.mu.Unlock()
 	place.started(ch)
+	go func() {
+		ch.Wait() // until the process is gone
+		place.leave()
+	}()
 	s.started(ch)
 	if hello != nil {
 		var reply *jsonrpc.Message
@@ -85,6 +91,7 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 	case s.Gone():
 		s.end(ch)
 	case err == nil:
+		ch.ready.Store(time.Now().UnixNano())
 		return ch, nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("no answer to initialize within %v (%d lines were not JSON)", wakeBudget, ch.Noise())
@@ -129,6 +136,7 @@ func (s *Server) started(ch *channel) {
 	s.starting--
 	if ch != nil && ch.Err() == nil {
 		s.channels[ch] = true
+		s.starts++
 	}
 }
 
@@ -152,14 +160,17 @@ func (s *Server) unavailable(err error, count func(error)) error {
 	count(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &StateError{s.cfg.Name, s.state(), err.Error(), max(time.Second, time.Until(s.until))}
+	text := err.Error()
+	for _, w := range s.cfg.Warnings {
+		text += " (" + w + ")"
+	}
+	return &StateError{s.cfg.Name, s.state(), text, max(time.Second, time.Until(s.until))}
 }
 
 // ended runs once when the link is over.
 func (ch *channel) ended(_ *mux.Link, reason error) {
 	s := ch.server
 	short := s.cfg.Room.short() // while others still hold their places
-	ch.place.leave()
 	s.mu.Lock()
 	delete(s.channels, ch)
 	maps.DeleteFunc(s.common, func(_ bool, c *channel) bool { return c == ch })
@@ -246,7 +257,7 @@ func (ch *channel) relist(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listBudget)
 	defer cancel()
 	var all [][]byte
-	size, cursor := 0, ""
+	size, cursor, seen := 0, "", map[string]bool{}
 	for range maxPages {
 		m, err := ch.Do(ctx, listing(ch.modern(), cursor), modernHeader(ch.modern(), "tools/list"))
 		if err != nil {
@@ -259,9 +270,13 @@ func (ch *channel) relist(ctx context.Context) error {
 			all = append(all, m.Bytes(at))
 		}
 		size += len(m.Raw)
-		if cursor = m.Text(m.Find(m.Result(), "nextCursor")); cursor == "" {
+		if cursor = m.Text(m.Find(m.Result(), "nextCursor")); cursor == "" || seen[cursor] {
+			if cursor != "" {
+				ch.server.cfg.Log.Warn("tools/list names a page that was there already: the listing ends with it", "cursor", cursor[:min(len(cursor), 100)])
+			}
 			return ch.pin(all, m)
 		}
+		seen[cursor] = true
 		if size > maxListing || len(all) > maxTools {
 			break
 		}
@@ -272,6 +287,11 @@ func (ch *channel) relist(ctx context.Context) error {
 // pin compares and remembers a complete listing, whose last page is m.
 func (ch *channel) pin(all [][]byte, m *jsonrpc.Message) error {
 	s := ch.server
+	all, twins := distinct(all)
+	s.double(twins)
+	s.mu.Lock()
+	s.listed = len(all)
+	s.mu.Unlock()
 	changed, err := s.pin(all)
 	if err != nil {
 		return err
@@ -286,14 +306,10 @@ func (ch *channel) pin(all [][]byte, m *jsonrpc.Message) error {
 		s.cfg.Log.Warn("a tool's definition changed: it is withheld until `sallyport accept "+s.cfg.Name+"`", "tool", name)
 	}
 	ch.tools = tools
-	result := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)})
+	result := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)},
+		jsonrpc.Edit{At: m.Find(m.Result(), "nextCursor"), New: []byte(`""`)}) // it is the whole list
 	if m, err = jsonrpc.Parse(result); err == nil {
-		s.remember(func(snap *pins.Snapshot) *json.RawMessage {
-			if ch.modern() {
-				return &snap.ModernTools
-			}
-			return &snap.Tools
-		}, m.Bytes(m.Result()))
+		s.rememberTools(ch, m.Bytes(m.Result()))
 	}
 	return nil
 }

@@ -154,6 +154,7 @@ func (s *Server) pass(ctx context.Context, ch *channel, req mcphttp.Request) (mc
 	if err := ch.Start(call); err != nil {
 		return nil, err
 	}
+	ch.used.Store(true)
 	return func() { ch.Cancel(call, "client gone") }, nil
 }
 
@@ -163,10 +164,12 @@ func (s *Server) discovered(req mcphttp.Request) bool {
 	if m.Text(m.Param("_meta", jsonrpc.VersionKey)) != mcphttp.Stateless {
 		return false
 	}
+	// The hub asked as a client without capabilities.
+	plain := len(m.Members(m.Param("_meta", "io.modelcontextprotocol/clientCapabilities"))) == 0
 	switch {
 	case m.Method == "server/discover" && snap.Discover != nil:
 		req.Sink.Deliver(jsonrpc.Answer(m.ID(), snap.Discover), true)
-	case m.Method == "tools/list" && snap.ModernTools != nil && !m.Param("cursor").Present():
+	case m.Method == "tools/list" && snap.ModernTools != nil && plain && !m.Param("cursor").Present():
 		req.Sink.Deliver(s.filter(req, mustParse(jsonrpc.Answer(m.ID(), snap.ModernTools))), true)
 	default:
 		return false

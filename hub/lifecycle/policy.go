@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sallyport-dev/sallyport/hub/mux"
+	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
@@ -41,6 +42,9 @@ func (s *Server) vet(ctx context.Context, ch *channel, req mcphttp.Request) erro
 		return err
 	}
 	name := m.Text(m.Param("name"))
+	if slices.Contains(s.doubled(), name) {
+		return fmt.Errorf("%s lists the tool %q twice with different definitions: neither is called, since it is not known which one was accepted", s.cfg.Name, name)
+	}
 	t, pending := ch.tool(name), slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name)
 	if t.withheld && !pending {
 		ch.stale.Store(true) // accepted since: look again
@@ -78,19 +82,30 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 	for _, e := range m.Elements(at) {
 		all, err = append(all, m.Bytes(e)), errors.Join(err, m.Strict(e, "name", "inputSchema"))
 	}
+	listed := len(all)
+	all, twins := distinct(all)
 	changed, unread := s.pin(all)
+	if twins = append(twins, s.doubled()...); len(twins) > 0 { // the others may be on another page
+		slices.Sort(twins)
+		twins = slices.Compact(twins)
+		s.double(twins)
+	}
 	if err = errors.Join(err, unread); err != nil {
 		return jsonrpc.Fault(m.ID(), jsonrpc.InternalError, "the tools cannot be compared with the accepted ones: %v", err)
 	}
 	for _, raw := range all {
 		name, _ := describe(raw)
-		if req.Identity.GrantedOn(s.cfg.Name, name) && !slices.Contains(changed, name) {
+		if req.Identity.GrantedOn(s.cfg.Name, name) && !slices.Contains(changed, name) && !slices.Contains(twins, name) {
 			kept = append(kept, raw)
 		}
 	}
 	edits := []jsonrpc.Edit{}
-	if len(kept) < len(all) {
+	if len(kept) < listed {
 		edits = append(edits, jsonrpc.Edit{At: at, New: array(kept)})
+	}
+	// A page that leads to itself would be read for ever.
+	if next := m.Find(m.Result(), "nextCursor"); next.Present() && m.Text(next) == req.Message.Text(req.Message.Param("cursor")) {
+		edits = append(edits, jsonrpc.Edit{At: next, New: []byte(`""`)})
 	}
 	// What depends on the reader must not be cached for others.
 	if scope := m.Find(m.Result(), "cacheScope"); !req.Identity.All() {
@@ -100,17 +115,58 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 }
 
 // pin compares a listing with the accepted definitions and names the tools that
-// changed. Of a name that is there twice the client might take the other one.
+// changed.
 func (s *Server) pin(all [][]byte) (changed []string, err error) {
 	seen := map[string]json.RawMessage{}
 	for _, raw := range all {
 		name, _ := describe(raw)
-		if seen[name] != nil {
-			return nil, fmt.Errorf("tools/list names %q twice", name)
-		}
 		seen[name] = raw
 	}
-	return s.cfg.Store.Pin(s.cfg.Name, seen)
+	s.mu.Lock()
+	sole := len(s.channels) <= 1
+	s.mu.Unlock()
+	return s.cfg.Store.Pin(s.cfg.Name, seen, sole)
+}
+
+// double notes the tools that a complete listing names twice. They are said in
+// the server's status.
+func (s *Server) double(twins []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(twins) > 0 && !slices.Equal(s.twins, twins) {
+		s.cfg.Log.Warn("tools are listed twice with different definitions: they are withheld", "tools", twins)
+	}
+	s.twins = twins
+}
+
+// doubled are the tools that the last complete listing named twice.
+func (s *Server) doubled() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.twins
+}
+
+// distinct leaves out what is listed once more, word for word or in another
+// order of its keys, and all tools of a name that has two definitions: the hub
+// would compare one, and a client call the other.
+func distinct(all [][]byte) (list [][]byte, twins []string) {
+	prints := map[string]string{}
+	for _, raw := range all {
+		name, _ := describe(raw)
+		sum := pins.Fingerprint(raw)
+		switch before, known := prints[name]; {
+		case !known:
+			prints[name] = sum
+			list = append(list, raw)
+		case before != sum && !slices.Contains(twins, name):
+			twins = append(twins, name)
+		}
+	}
+	slices.Sort(twins)
+	return slices.DeleteFunc(list, func(raw []byte) bool {
+		name, _ := describe(raw)
+		return slices.Contains(twins, name)
+	}), twins
 }
 
 // array is a JSON array of the values.

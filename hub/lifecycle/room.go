@@ -100,7 +100,7 @@ func (r *Room) makeWay() bool {
 	var oldest *channel
 	var idle time.Duration
 	for p := range r.held {
-		if p.ch == nil || p.ch.server.cfg.KeepAlive {
+		if p.ch == nil || p.ch.server.cfg.KeepAlive || p.ch.held() {
 			continue
 		}
 		if d := p.ch.Idle(); d > idle {
@@ -161,6 +161,16 @@ func (s *Server) restless() error {
 	return &StateError{s.cfg.Name, "busy", "it had to give way to others each time before the call could be sent", 5 * time.Second}
 }
 
+// firstUse is how long a process that was just started is kept for the call that
+// it was started for.
+const firstUse = 500 * time.Millisecond
+
+// held reports a channel that was started for somebody who is about to use it.
+func (ch *channel) held() bool {
+	ready := ch.ready.Load()
+	return ready == 0 || !ch.used.Load() && time.Since(time.Unix(0, ready)) < firstUse
+}
+
 // retire marks an idle channel as ending, unless a call came in between.
 func (ch *channel) retire() bool {
 	if !ch.Link.Retire() {
@@ -174,11 +184,13 @@ func (ch *channel) retire() bool {
 
 // room makes place for one more channel, at the cost of the longest idle one.
 func (s *Server) room() error {
-	for {
+	for begun := time.Now(); ; {
 		oldest, full := s.oldest()
 		switch {
 		case !full:
 			return nil
+		case oldest == nil && time.Since(begun) < 2*firstUse:
+			time.Sleep(firstUse / 20)
 		case oldest == nil:
 			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
 		case oldest.retire():
@@ -201,7 +213,9 @@ func (s *Server) oldest() (oldest *channel, full bool) {
 		if ch.asked { // it makes room for somebody else
 			continue
 		}
-		staying++
+		if staying++; ch.held() {
+			continue
+		}
 		if d := ch.Idle(); d > idle {
 			oldest, idle = ch, d
 		}

@@ -54,6 +54,8 @@ type Config struct {
 	Desk        *desk.Desk // where calls are admitted; nil: one of its own, without records
 	Log         *slog.Logger
 	Warnings    []string
+	// Image and Container of a docker entry, for the status.
+	Image, Container string
 	// Release, if not nil, gives back what Dial needed.
 	Release func()
 }
@@ -88,13 +90,20 @@ type Server struct {
 	mu       sync.Mutex
 	channels map[*channel]bool
 	common   map[bool]*channel // the shared ones: true for the stateless era
+	left     map[string]*start // whose client left before it was there, by its greeting
 	snap     pins.Snapshot
 	starting int
+	starts   int // that succeeded
+	listed   int // tools of the last whole listing
 	failures int // in a row, for the back-off
 	crashes  int // of these the unasked ends
 	until    time.Time
 	reason   string
+	twins    []string // tools that are listed twice
 }
+
+// errAsleep ends what runs in a server that is put to sleep.
+var errAsleep = errors.New("the server was put to sleep")
 
 // errRemoved ends what still runs of an entry that was edited or removed.
 var errRemoved = errors.New("its entry in mcp.json was changed or removed")
@@ -120,17 +129,20 @@ func (s *Server) Close() {
 }
 
 // Sleep ends the server's processes; the next use wakes it.
-func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }) }
+func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }, errAsleep) }
 
 // stop ends channels because the hub wants to, side by side: each may need its
 // grace.
-func (s *Server) stop(which func(*channel) bool) {
+func (s *Server) stop(which func(*channel) bool, why error) {
+	if s.Gone() {
+		why = errRemoved
+	}
 	s.mu.Lock()
 	var wait sync.WaitGroup
 	for ch := range s.channels {
 		if which(ch) {
 			ch.asked = true
-			wait.Go(ch.Close)
+			wait.Go(func() { ch.End(why); ch.Close() })
 		}
 	}
 	s.mu.Unlock()
@@ -226,7 +238,7 @@ func (s *Server) tend() {
 		if s.cfg.KeepAlive {
 			s.shared(s.ctx, ownHello)
 		} else if s.cfg.Idle > 0 {
-			s.stop(func(ch *channel) bool { return ch.Idle() > s.cfg.Idle })
+			s.stop(func(ch *channel) bool { return ch.Idle() > s.cfg.Idle && ch.Link.Retire() }, errAsleep)
 		}
 		select {
 		case <-s.ctx.Done():
@@ -241,7 +253,12 @@ type Status struct {
 	State       string   `json:"state"`
 	Reason      string   `json:"reason,omitempty"`
 	Connections int      `json:"connections"`
-	Withheld    []string `json:"withheld,omitempty"` // tools whose definition changed
+	Starts      int      `json:"starts"`              // since the hub's start
+	Tools       int      `json:"tools"`               // that it listed last
+	Image       string   `json:"image,omitempty"`     // of a docker entry
+	Container   string   `json:"container,omitempty"` // its name
+	Withheld    []string `json:"withheld,omitempty"`  // tools whose definition changed
+	Twice       []string `json:"twice,omitempty"`     // tools that are listed twice with different definitions, withheld too
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
@@ -249,8 +266,8 @@ type Status struct {
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Type: s.cfg.Type, State: s.state(), Reason: s.reason, Connections: len(s.channels),
-		Withheld: s.cfg.Store.Pending(s.cfg.Name), Warnings: s.cfg.Warnings}
+	return Status{Starts: s.starts, Tools: s.listed, Image: s.cfg.Image, Container: s.cfg.Container, Type: s.cfg.Type, State: s.state(), Reason: s.reason, Connections: len(s.channels),
+		Withheld: s.cfg.Store.Pending(s.cfg.Name), Twice: s.twins, Warnings: s.cfg.Warnings}
 }
 
 // Name is the entry's name.
@@ -275,7 +292,11 @@ func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, err
 	if tools == nil {
 		return nil, nil
 	}
-	m := mustParse(s.filter(mcphttp.Request{Identity: id}, mustParse(jsonrpc.Answer([]byte("0"), tools))))
+	whole := mustParse(jsonrpc.Answer([]byte("0"), tools))
+	m := mustParse(s.filter(mcphttp.Request{Identity: id, Message: whole}, whole))
+	if m.IsError() {
+		return nil, errors.New(m.ErrorText())
+	}
 	var all [][]byte
 	for _, at := range m.Elements(m.Find(m.Result(), "tools")) {
 		all = append(all, m.Bytes(at))
@@ -291,7 +312,7 @@ func (s *Server) snapshot() pins.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snap
-	snap.Init = maps.Clone(snap.Init)
+	snap.Init, snap.ToolsFor = maps.Clone(snap.Init), maps.Clone(snap.ToolsFor)
 	return snap
 }
 

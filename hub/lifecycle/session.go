@@ -97,7 +97,7 @@ func (c *Session) initialize(ctx context.Context, req mcphttp.Request) error {
 	m := req.Message
 	version := m.Text(m.Param("protocolVersion"))
 	c.hello, c.ready = m, nil
-	if result := c.server.initResult(version); result != nil && !c.live() {
+	if result := c.server.initResult(m); result != nil && !c.live() {
 		req.Sink.Deliver(jsonrpc.Answer(m.ID(), result), true)
 		return nil
 	}
@@ -126,7 +126,7 @@ func (c *Session) wake(ctx context.Context) (err error) {
 	if c.server.cfg.Shared {
 		c.ch, err = c.server.shared(ctx, c.hello)
 	} else {
-		c.ch, err = c.server.open(ctx, c.hello)
+		c.ch, err = c.server.begin(ctx, c.hello)
 	}
 	if err != nil {
 		c.ch = nil
@@ -195,13 +195,14 @@ func (c *Session) pass(ctx context.Context, ch *channel, req mcphttp.Request) (m
 	if err := ch.Start(call); err != nil {
 		return nil, err
 	}
+	ch.used.Store(true)
 	return func() { ch.Cancel(call, "client gone") }, nil
 }
 
 // fromSnapshot answers what a sleeping server need not be woken for.
 func (c *Session) fromSnapshot(req mcphttp.Request) bool {
 	m := req.Message
-	switch tools := c.server.snapshot().Tools; {
+	switch tools := c.server.toolsFor(mark(c.hello)); {
 	case m.Method == "ping":
 		req.Sink.Deliver(jsonrpc.Answer(m.ID(), json.RawMessage("{}")), true)
 	case m.Method == "tools/list" && tools != nil && !m.Param("cursor").Present():
@@ -216,7 +217,7 @@ func (c *Session) fromSnapshot(req mcphttp.Request) bool {
 // compare tells a client whose list came from a snapshot that the awake server
 // has another one.
 func (c *Session) compare() {
-	if c.told != nil && !bytes.Equal(c.told, c.server.snapshot().Tools) {
+	if c.told != nil && !bytes.Equal(c.told, c.server.toolsFor(mark(c.hello))) {
 		c.push(mustParse(jsonrpc.Notification("notifications/tools/list_changed", json.RawMessage("{}"))), nil)
 	}
 	c.told = nil
@@ -245,8 +246,16 @@ func (s *Server) learn(hello, reply *jsonrpc.Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	said := reply.Bytes(reply.Result())
-	if !bytes.Equal(s.snap.Init[version], said) && slices.Contains(mcphttp.Versions, version) {
-		s.snap.Init[version] = said
-		s.save()
+	key := initKey(version, mark(hello))
+	if s.cfg.Shared {
+		key = version
 	}
+	if bytes.Equal(s.snap.Init[key], said) || !slices.Contains(mcphttp.Versions, version) {
+		return
+	}
+	if len(s.snap.Init) >= maxMarks*len(mcphttp.Versions) && s.snap.Init[key] == nil {
+		clear(s.snap.Init) // a new kind of client each time does not fill the disk
+	}
+	s.snap.Init[key] = said
+	s.save()
 }

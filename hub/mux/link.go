@@ -326,6 +326,9 @@ func (l *Link) Idle() time.Duration {
 	return time.Since(l.active)
 }
 
+// Wait returns when the connection is over and closed.
+func (l *Link) Wait() { <-l.done }
+
 // End fails all calls for a reason that is not the server's own. Close must
 // follow.
 func (l *Link) End(reason error) { l.end(reason) }

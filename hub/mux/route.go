@@ -162,11 +162,18 @@ func (l *Link) notify(m *jsonrpc.Message) {
 	if m.Method == "notifications/tools/list_changed" && l.opt.Changed != nil {
 		l.opt.Changed()
 	}
-	for _, to := range l.audience(m) {
+	audience := l.audience(m)
+	for _, to := range audience {
 		to.Push(m, l.near(to))
 	}
-	if sink := l.logger(); sink != nil && m.Method == "notifications/message" {
+	if m.Method != "notifications/message" {
+		return
+	}
+	if sink := l.logger(); sink != nil {
 		sink.Deliver(m.Raw, false)
+	} else if len(audience) == 0 && l.opt.Log != nil { // it may belong to any client, so it is the owner's
+		data := m.Bytes(m.Param("data"))
+		l.opt.Log.Info("the server says", "level", m.Text(m.Param("level")), "data", string(data[:min(len(data), 1000)]))
 	}
 }
 

@@ -30,8 +30,10 @@ const maxKept = 32 << 20
 
 // Pin compares tool definitions (by name) with the accepted ones. What is new
 // is accepted at first sight; the names of changed ones are returned and stay
-// withheld until Accept.
-func (s *Store) Pin(server string, seen map[string]json.RawMessage) (changed []string, err error) {
+// withheld until Accept. With sole the listing is that of the server's only
+// process, and an accepted definition that is back ends the wait; else another
+// process may still have the changed one.
+func (s *Store) Pin(server string, seen map[string]json.RawMessage, sole bool) (changed []string, err error) {
 	texts := map[string]json.RawMessage{}
 	err = s.change(server, texts, func(p *pins) bool {
 		before := len(p.Accepted)
@@ -42,8 +44,10 @@ func (s *Store) Pin(server string, seen map[string]json.RawMessage) (changed []s
 			if p.Accepted[tool] == "" && len(p.Accepted) < maxPins && len(tool) <= maxName {
 				p.Accepted[tool] = hash
 			}
-			delete(p.Pending, tool)
 			if p.Accepted[tool] == hash {
+				if sole {
+					delete(p.Pending, tool)
+				}
 				continue
 			}
 			changed = append(changed, tool)

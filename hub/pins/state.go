@@ -22,9 +22,12 @@ type Store struct {
 // Snapshot is what a server said about itself, as it said it.
 type Snapshot struct {
 	Hash string `json:"hash"` // of the entry: another one makes it void
-	// Init holds the result of initialize by the version that was asked for.
-	Init        map[string]json.RawMessage `json:"init,omitempty"`
-	Tools       json.RawMessage            `json:"tools,omitempty"`       // result of tools/list
+	// Init holds the result of initialize by the version that was asked for; a
+	// client with capabilities adds their mark: see For.
+	Init  map[string]json.RawMessage `json:"init,omitempty"`
+	Tools json.RawMessage            `json:"tools,omitempty"` // result of tools/list, for clients without capabilities
+	// ToolsFor holds it by the mark of a client's capabilities.
+	ToolsFor    map[string]json.RawMessage `json:"toolsFor,omitempty"`
 	Discover    json.RawMessage            `json:"discover,omitempty"`    // of server/discover
 	ModernTools json.RawMessage            `json:"modernTools,omitempty"` // of tools/list in 2026-07-28
 }
@@ -54,6 +57,9 @@ func (s *Store) Load(server, hash string) Snapshot {
 	}
 	if snap.Init == nil {
 		snap.Init = map[string]json.RawMessage{}
+	}
+	if snap.ToolsFor == nil {
+		snap.ToolsFor = map[string]json.RawMessage{}
 	}
 	return snap
 }

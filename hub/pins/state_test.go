@@ -23,7 +23,7 @@ func TestPins(t *testing.T) {
 	}
 	pin := func(want []string, seen defs) {
 		t.Helper()
-		changed, err := s.Pin("x", seen)
+		changed, err := s.Pin("x", seen, true)
 		if err != nil || !slices.Equal(changed, want) || !slices.Equal(s.Pending("x"), want) {
 			t.Errorf("changed %v, pending %v, %v; want %v", changed, s.Pending("x"), err, want)
 		}
@@ -54,7 +54,7 @@ func TestPins(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "pins", "x.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Pin("x", defs{"a": []byte("3")}); err == nil || !s.Pinned("x") {
+	if _, err := s.Pin("x", defs{"a": []byte("3")}, true); err == nil || !s.Pinned("x") {
 		t.Error("a damaged file accepts everything")
 	}
 }
@@ -67,7 +67,7 @@ func TestPinsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 1000)
-	if changed, err := s.Pin("x", defs{long: []byte("1"), "a": []byte("1")}); err != nil || !slices.Equal(changed, []string{long}) || len(s.Pending("x")) != 0 {
+	if changed, err := s.Pin("x", defs{long: []byte("1"), "a": []byte("1")}, true); err != nil || !slices.Equal(changed, []string{long}) || len(s.Pending("x")) != 0 {
 		t.Errorf("changed %d, pending %d, %v", len(changed), len(s.Pending("x")), err)
 	}
 	for look := range 4 { // 20,000 are accepted, 20,000 wait
@@ -75,14 +75,14 @@ func TestPinsAreBounded(t *testing.T) {
 		for n := range 15000 {
 			seen[fmt.Sprintf("%d.%d", look, n)] = []byte("1")
 		}
-		if _, err := s.Pin("x", seen); err != nil {
+		if _, err := s.Pin("x", seen, true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(s.Pending("x")); n != 20000 {
 		t.Errorf("%d wait", n)
 	}
-	if changed, err := s.Pin("x", defs{"a": []byte("1")}); err != nil || len(changed) != 0 {
+	if changed, err := s.Pin("x", defs{"a": []byte("1")}, true); err != nil || len(changed) != 0 {
 		t.Errorf("what was accepted before: %v %v", changed, err)
 	}
 }
@@ -114,5 +114,25 @@ func TestFingerprint(t *testing.T) {
 	}
 	if one == pins.Fingerprint([]byte(`{"name":"a","n":12345678901234567891}`)) {
 		t.Error("a digit did not change it")
+	}
+}
+
+// With two processes of a server, one of which shows another definition, the
+// tool stays withheld whichever was looked at last; once the accepted one is
+// back in the only process, it is served again.
+func TestPinsDoNotFlap(t *testing.T) {
+	s, err := pins.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, changed := defs{"a": []byte("1")}, defs{"a": []byte("2")}
+	for _, step := range []struct {
+		seen    defs
+		sole    bool
+		pending int
+	}{{old, true, 0}, {changed, false, 1}, {old, false, 1}, {changed, false, 1}, {old, true, 0}} {
+		if _, err := s.Pin("x", step.seen, step.sole); err != nil || len(s.Pending("x")) != step.pending {
+			t.Errorf("%+v: %v, %v", step, s.Pending("x"), err)
+		}
 	}
 }

@@ -69,6 +69,8 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 			}
 			if got := <-answer; !strings.Contains(got, `"error"`) || strings.HasPrefix(got, "202") {
 				t.Errorf("%s while %s: %s", how, when, got)
+			} else if how == "edited" && when == "calling" && !strings.Contains(got, "its entry in mcp.json was changed") {
+				t.Errorf("a call lost to an edit: %s", got)
 			}
 		}
 	}

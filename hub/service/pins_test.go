@@ -125,8 +125,20 @@ func TestTwinIsWithheld(t *testing.T) {
 			t.Fatalf("%s: at first there is %v", transport, got)
 		}
 		c.call("2", "tools/call", `{"name":"twin","arguments":{}}`)
-		if got := c.call("3", "tools/list", `{}`); strings.Contains(got, ".ssh") || !strings.Contains(got, "twice") {
+		if got := c.call("3", "tools/list", `{}`); strings.Contains(got, ".ssh") || strings.Contains(got, `"echo"`) || len(names(t, got)) < 2 {
 			t.Errorf("%s: the list is %s", transport, got)
+		}
+		if got := c.call("4", "tools/call", `{"name":"echo","arguments":{"x":1}}`); strings.Contains(got, `{"x":1}`) || !strings.Contains(got, "twice") {
+			t.Errorf("%s: one of the twins was called: %s", transport, got)
+		}
+		if got := c.call("5", "tools/call", `{"name":"log","arguments":{}}`); strings.Contains(got, "twice") {
+			t.Errorf("%s: another tool: %s", transport, got)
+		}
+		resp := b.do("GET", "/status", "", nil)
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if !strings.Contains(string(body), `"twice":["echo"]`) {
+			t.Errorf("%s: the status is %s", transport, body)
 		}
 	}
 }

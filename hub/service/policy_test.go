@@ -155,7 +155,7 @@ func TestAggregate(t *testing.T) {
 	_, one := listen(t, "unix")
 	_, two := listen(t, "tcp")
 	hidden := strings.Replace(two, "{", `{"hub":false,`, 1)
-	b := start(t, map[string]string{"one": one, "two": two, "hidden": hidden}, nil)
+	b := start(t, map[string]string{"one": one, "two": two, "hidden": hidden, "bad": `{"type":"docker","image":"img","privileged":true}`}, nil)
 	for _, transport := range []string{"mcp", "stateless"} {
 		for _, c := range []struct{ grants, tool, args, want string }{
 			{"*", "list_servers", `{}`, `"name":"two"`},
@@ -172,6 +172,17 @@ func TestAggregate(t *testing.T) {
 			{"one/echo", "sleep_server", `{"server":"one"}`, "may not stop"},
 			{"one/*", "sleep_server", `{"server":"one"}`, `"state":"asleep"`},
 			{"one/*", "wake_server", `{"server":"one"}`, `"state":"running"`},
+			{"*", "list_tools", `{"server":"one","offset":"2"}`, `"total":3`},
+			{"*", "list_tools", `{"server":"one","offset":1.0}`, `"total":3`},
+			{"*", "list_tools", `{"server":"one","offset":null}`, `"total":3`},
+			{"*", "list_tools", `{"server":"one","offset":"two"}`, "must be a whole number"},
+			{"*", "list_tools", `{"server":"one","offset":-1}`, "must be a whole number"},
+			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":"{\"n\":12345678901234567890}"}`, `"structuredContent":{"n":12345678901234567890}`},
+			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":"n=1"}`, "must be a JSON object"},
+			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":[1]}`, "must be a JSON object"},
+			{"*", "list_servers", `{}`, `"state":"disabled"`},
+			{"one/*", "list_servers", `{}`, `"state":"`},
+			{"*", "call_tool", `{"server":"bad","tool":"x"}`, "the server bad is disabled"},
 			{"one/*", "no_such_tool", `{"server":"one"}`, "-32602"},
 		} {
 			client := b.dial(transport, "", as("token:poke", c.grants))

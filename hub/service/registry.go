@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,6 +151,9 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 		c.CallTimeout = time.Duration(e.TimeoutMS) * time.Millisecond
 	}
 	c.Shared = e.Shared
+	if c.Image = e.Container.Image; c.Image != "" {
+		c.Container = "mcp-sandbox-" + e.Name
+	}
 	remote := upstream.Remote{URL: e.URL, Header: e.Headers}
 	switch e.Type {
 	case mcpjson.Stdio:
@@ -166,6 +170,9 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 	case mcpjson.Docker:
 		c.Shared = true
 		c.Dial = upstream.Docker(upstream.Container{Socket: h.set.ProxySocket, Server: e.Name, Hash: e.Hash, Env: e.Env, Log: h.stderr(e.Name)})
+	}
+	if err != nil && len(e.Warnings) > 0 {
+		err = fmt.Errorf("%w (%s)", err, strings.Join(e.Warnings, "; "))
 	}
 	if err != nil {
 		return nil, err
@@ -221,6 +228,19 @@ func (h *Hub) Visible(id identity.Identity) []*lifecycle.Server {
 	for _, name := range slices.Sorted(maps.Keys(h.servers)) {
 		if s := h.servers[name]; id.Reaches(name) && !s.Hidden() {
 			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Disabled implements aggregate.Catalog.
+func (h *Hub) Disabled(id identity.Identity) map[string]error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := map[string]error{}
+	for name, err := range h.broken {
+		if id.Reaches(name) {
+			list[name] = err
 		}
 	}
 	return list

@@ -106,7 +106,7 @@ func (a *reply) whole(raw []byte, ok bool) (failed bool) {
 		return true
 	case !ok:
 		a.w.WriteHeader(http.StatusAccepted) // canceled: there is no answer
-		return false
+		return a.opening                     // nobody knows the session's id
 	case err != nil:
 		refuse(a.w, raw, err)
 		return true

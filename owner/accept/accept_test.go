@@ -23,7 +23,7 @@ func show(t *testing.T, tool string, old, new json.RawMessage) string {
 	s, err := pins.Open(dir)
 	for _, definition := range []json.RawMessage{old, new} {
 		if err == nil {
-			_, err = s.Pin("x", defs{tool: definition})
+			_, err = s.Pin("x", defs{tool: definition}, true)
 		}
 	}
 	if err != nil {
