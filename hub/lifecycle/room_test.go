@@ -253,8 +253,10 @@ func TestHungServerIsReplaced(t *testing.T) {
 func TestFailureTellsTheEntrysWarnings(t *testing.T) {
 	c := newCrowd(t, 100)
 	s := lifecycle.New(lifecycle.Config{Name: "s", Most: 4, Hash: "h", Store: c.store, Warnings: []string{"npx would download the server"},
-		Dial: func(context.Context) (upstream.Conn, error) { return ending{errors.New("the server exited with code 1")}, nil },
-		Log:  slog.New(slog.NewTextHandler(io.Discard, nil))})
+		Dial: func(context.Context) (upstream.Conn, error) {
+			return ending{errors.New("the server exited with code 1")}, nil
+		},
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(s.Close)
 	if err := greet(t, s); err == nil || !strings.Contains(err.Error(), "code 1 (npx would download the server)") {
 		t.Errorf("got %v", err)
