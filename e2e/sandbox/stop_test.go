@@ -169,7 +169,7 @@ func TestKilledBetweenApprovals(t *testing.T) {
 	if err := os.Chown(workspace, id, id); err != nil {
 		t.Fatal(err)
 	}
-	for range rounds {
+	for round := range rounds {
 		s := startOwned(t, dir, workspace)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -178,6 +178,9 @@ func TestKilledBetweenApprovals(t *testing.T) {
 		}
 		for range 2 {
 			all.Go(func() { s.keepApproving(ctx) })
+		}
+		if round == 0 {
+			rig.Until(t, "a call ran", func() bool { _, err := os.Stat(filepath.Join(workspace, "ran")); return err == nil })
 		}
 		time.Sleep(time.Duration(rand.IntN(700)) * time.Millisecond)
 		_ = s.Cmd.Process.Kill()

@@ -30,7 +30,7 @@ func asked(t *testing.T, s *server, session *mcp.ClientSession, tool string) (ap
 func TestAsk(t *testing.T) {
 	eachTransport(t, func(t *testing.T, transport string) {
 		s := start(t, nil)
-		h := with(as("token:poke", "read_file,write_file"), identity.AskHeader, "read_file,write_file")
+		h := with(as("token:poke", "read_file,write_file"), identity.AskHeader, "read_file,write_file", identity.RequestHeader, "edge-7")
 		session, _ := connect(t, s, transport, h)
 		list, err := session.ListTools(t.Context(), nil)
 		if err != nil || names(list.Tools) != "read_file,write_file" {
@@ -56,7 +56,7 @@ func TestAsk(t *testing.T) {
 		if r := <-done; r == nil || !r.IsError || !strings.Contains(text(r), "too late") {
 			t.Errorf("denied: %v", r)
 		}
-		if a := s.audit.String(); !strings.Contains(a, `"verdict":"denied"`) || strings.Count(a, `"kind":"begin"`) != 1 || strings.Contains(a, "secret") {
+		if a := s.audit.String(); !strings.Contains(a, `"verdict":"denied"`) || strings.Count(a, `"kind":"begin"`) != 1 || strings.Count(a, `"request":"edge-7"`) < 2 || strings.Contains(a, "secret") {
 			t.Errorf("audit: %s", a)
 		}
 	})
