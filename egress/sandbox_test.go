@@ -146,7 +146,7 @@ func (s *sandbox) run(c *mcp.ClientSession, line string) (r result) {
 }
 
 // trust makes tools trust the test's CA.
-const trust = `export CURL_CA_BUNDLE=$PWD/ca.pem SSL_CERT_FILE=$PWD/ca.pem NODE_EXTRA_CA_CERTS=$PWD/ca.pem GIT_SSL_CAINFO=$PWD/ca.pem PIP_CERT=$PWD/ca.pem CARGO_HTTP_CAINFO=$PWD/ca.pem; `
+const trust = `export CURL_CA_BUNDLE=$PWD/ca.pem SSL_CERT_FILE=$PWD/ca.pem NODE_EXTRA_CA_CERTS=$PWD/ca.pem GIT_SSL_CAINFO=$PWD/ca.pem PIP_CERT=$PWD/ca.pem CARGO_HTTP_CAINFO=$PWD/ca.pem npm_config_cafile=$PWD/ca.pem; `
 
 // A command reaches the hosts of its token and of the ceiling and no other, and
 // its caller reads which rule is missing. Each token has its own list.
