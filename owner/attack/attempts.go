@@ -51,7 +51,7 @@ var attempts = []attempt{
 	{name: "write to /etc", script: `got sh -c ': > /etc/NONCE && rm /etc/NONCE'`},
 	{name: "write to /usr", script: `got sh -c ': > /usr/local/bin/NONCE && rm /usr/local/bin/NONCE'`},
 	{name: "write to /var/tmp", script: `got sh -c ': > /var/tmp/NONCE && rm /var/tmp/NONCE'`},
-	{name: "write beside the workspace", script: `got sh -c ': > "$PWD/../NONCE" && rm "$PWD/../NONCE"'`},
+	{name: "write beside the workspace", script: `[ "$(cd .. && pwd)" = /tmp ] && echo "beside it is /tmp, which commands may have for themselves" || got sh -c ': > "$PWD/../NONCE" && rm "$PWD/../NONCE"'`},
 	{name: "list and read secrets", script: `got sh -c 'for f in /run/secrets/* /run/secrets/*/* /root/.ssh/* /home/*/.ssh/*; do cat "$f" && exit 0; done; exit 1'`},
 	{name: "the tokens of an installation inside the workspace", script: `r="none there"; for f in $(find . -maxdepth 8 -path '*/.sallyport/*' -type f \( -name '*token' -o -name key \) 2>/dev/null | head -20); do r=$(got cat "$f"); echo "$r" | grep GOT; done; echo "$r"`},
 	{name: "the rules and the stack of an installation inside it", script: `r="none there"; for f in $(find . -maxdepth 8 -name .sallyport -type d 2>/dev/null | head -20); do for f in ${f%/*}/Makefile ${f%/*}/docker-compose.yml ${f%/*}/traefik-dynamic.yml; do [ ! -e "$f" ] || { r=$(got sh -c ": >> $f"); echo "$r" | grep GOT; }; done; done; echo "$r"`},
