@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 )
 
-// crashes is how often the process is killed; the soak sets LOGIN_CRASHES=1000.
+// crashes is how often the process is killed: more in the soak.
 func crashes() int {
-	if n, err := strconv.Atoi(os.Getenv("LOGIN_CRASHES")); err == nil {
-		return n
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		return 1000
 	}
 	return 50
 }

@@ -23,5 +23,6 @@ func soaks(root string) []gate {
 		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./jail"),
 		soak("hub", e2e, "Soak", "./hub", "./proxy"),
 		soak("edge", e2e, "Soak", "./edge"),
+		soak("login", filepath.Join(root, "login"), "Crashes", "."),
 	}
 }
