@@ -250,14 +250,16 @@ func TestSessionFixation(t *testing.T) {
 	a := b.do("POST", "/sign-in", form("password", password), "Cookie", planted)
 	set := strings.Join(a.header.Values("Set-Cookie"), "\n")
 	if a.status != 303 || !strings.Contains(set, "sallyport-session=") || strings.Contains(set, planted) ||
-		!strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Lax") || !strings.Contains(set, "Path=/mcp-login/") {
+		!strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Lax") || !strings.Contains(set, "Path=/mcp-login;") {
 		t.Errorf("%d %s", a.status, set)
 	}
 	if a := r.browser().do("GET", "/", nil, "Cookie", planted); strings.Contains(a.body, "Connected clients") {
 		t.Error("the planted session is signed in")
 	}
-	if a := b.do("GET", "/", nil); !strings.Contains(a.body, "Connected clients") {
-		t.Error("the twin is not signed in")
+	for _, at := range []string{r.base, r.base + "/"} {
+		if a := b.do("GET", at, nil); !strings.Contains(a.body, "Connected clients") {
+			t.Errorf("the twin is not signed in at %s", at)
+		}
 	}
 	for _, next := range []string{"https://evil.example/?client_id=x", "//evil.example?client_id=x", "client_id=x&redirect_uri=https://evil.example/"} {
 		a := r.browser().do("POST", "/sign-in", form("password", password, "next", next))

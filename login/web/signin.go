@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -17,7 +18,7 @@ func (s *Server) cookieName(name string) string {
 // setCookie is Lax: an assistant's page leads here from another site.
 func (s *Server) setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: s.cookieName(name), Value: value, Path: s.Config.Base + "/", MaxAge: int(life.Seconds()),
+		Name: s.cookieName(name), Value: value, Path: cmp.Or(s.Config.Base, "/"), MaxAge: int(life.Seconds()),
 		Secure: s.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }
