@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"net/http"
@@ -19,7 +20,8 @@ import (
 type answerWriter struct {
 	http.ResponseWriter
 	c       *call
-	plain   bool // bytes pass as they are, and need no flush
+	odd     bytes.Buffer // headers that need a look
+	plain   bool         // bytes pass as they are, and need no flush
 	wrote   bool
 	dead    bool
 	flushes bool
@@ -44,16 +46,12 @@ func (w *answerWriter) WriteHeader(code int) {
 		return
 	}
 	h := w.ResponseWriter.Header()
-	plain := code >= 200 && code < 300 && h["Content-Length"] != nil && !w.c.e.cfg.FilterTools && w.c.method != "GET"
-	for key := range h {
-		if !plainAnswer[key] {
-			plain = false
-		}
+	kind := h["Content-Type"]
+	plain := code >= 200 && code < 300 && (h["Content-Length"] != nil || (kind == nil && code != 200)) && !w.c.e.cfg.FilterTools && w.c.method != "GET"
+	if plain {
+		_ = h.WriteSubset(&w.odd, plainAnswer) // compiled code finds what has no place in the list
 	}
-	if kind := h["Content-Type"]; plain && kind != nil && !plainKinds[kind[0]] {
-		plain = false
-	}
-	if !plain {
+	if !plain || w.odd.Len() > 0 || (kind != nil && !plainKinds[kind[0]]) {
 		w.writeOther(code, h)
 		return
 	}

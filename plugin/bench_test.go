@@ -13,7 +13,8 @@ import (
 func benched(b *testing.B, backend http.Handler, change func(*Config)) http.Handler {
 	before := out
 	out = io.Discard
-	b.Cleanup(func() { out = before })
+	divert(out)
+	b.Cleanup(func() { out = before; divert(before) })
 	c := config()
 	c.Tokens[0].RequestsPerMinute = 1000000000
 	c.AllowedOrigins = []string{"https://a.example"}

@@ -44,7 +44,7 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{cfg: cfg, name: name, log: logger(name, levels[cfg.LogLevel]), audit: logger(name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other",
+	e := &edge{cfg: cfg, name: name, log: logger(out, name, levels[cfg.LogLevel]), audit: logger(waiting, name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other",
 		inner: map[string]bool{}, told: map[string]bool{}}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")

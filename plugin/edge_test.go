@@ -47,6 +47,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 func (l *lines) String() string {
+	flushLines()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
@@ -57,8 +58,17 @@ func logged(t *testing.T) *lines {
 	before := out
 	l := &lines{}
 	out = l
-	t.Cleanup(func() { out = before })
+	divert(l)
+	t.Cleanup(func() { out = before; divert(before) })
 	return l
+}
+
+// divert writes the lines that wait to another place from now on.
+func divert(to io.Writer) {
+	flushLines()
+	linesMu.Lock()
+	waiting.Reset(to)
+	linesMu.Unlock()
 }
 
 // config is a sound configuration with the name of the test, so that no two

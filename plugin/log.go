@@ -1,12 +1,14 @@
 package plugin
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/hex"
 	"expvar"
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -29,9 +31,33 @@ func sharedCounters() *expvar.Map {
 	return expvar.NewMap("sallyport")
 }
 
+// Lines of what was allowed are written together: a reader behind a pipe is woken
+// at most every 50 ms. Refusals are written at once, with all that waits.
+const linesEvery = 50 * time.Millisecond
+
+var (
+	linesMu    sync.Mutex
+	waiting    = bufio.NewWriterSize(os.Stdout, 64<<10)
+	due        bool // flushLater will run
+	flushTimer = time.AfterFunc(time.Hour, flushLater)
+)
+
+// flushLater runs on a goroutine of the timer, where a panic would end Traefik.
+func flushLater() {
+	defer func() { _ = recover() }()
+	flushLines()
+}
+
+func flushLines() {
+	linesMu.Lock()
+	due = false
+	_ = waiting.Flush()
+	linesMu.Unlock()
+}
+
 // logger writes lines of JSON about one middleware, each with one call.
-func logger(name string, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})).With("middleware", name)
+func logger(to io.Writer, name string, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: level})).With("middleware", name)
 }
 
 // A request's id is the number of the request, behind 64 random bits that tell this
@@ -49,10 +75,22 @@ func newRun() string {
 
 // audit writes the line of one decision. It has neither a token nor an argument.
 func audit(c *call) {
+	linesMu.Lock()
+	defer linesMu.Unlock()
+	writeLine(c)
+	if c.verdict != allowed {
+		_ = waiting.Flush()
+	} else if !due {
+		due = true
+		flushTimer.Reset(linesEvery)
+	}
+}
+
+func writeLine(c *call) {
 	m := c.message
 	ms := float64(time.Since(c.start).Microseconds()) / 1000
-	if m.plain && c.status == 0 {
-		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "request", c.id, "ms", ms)
+	if m.plain && c.verdict == allowed {
+		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
 		return
 	}
 	auditOther(c, ms)
