@@ -27,7 +27,7 @@ const (
 	// HoldProgress is the same for one that is kept up to date.
 	HoldProgress = 210 * time.Second
 	// maxBytes bounds what all requests that wait may hold in memory.
-	maxBytes = 32 << 20
+	maxBytes = 16 << 20 // escaped as JSON it can be six times as much
 )
 
 // A Key is what a decision binds.

@@ -204,7 +204,7 @@ func TestBounds(t *testing.T) {
 			t.Error("twin: another principal does not wait")
 		}
 		big := request(approval.Key{Principal: "token:third", Tool: "x", Digest: "d"})
-		big.Arguments = make([]byte, 33<<20)
+		big.Arguments = make([]byte, 17<<20)
 		verdict(t, wait(t, s, big), approval.TooMany)
 		verdict(t, wait(t, s, request(approval.Key{Principal: "p", Tool: "x"})), approval.Unclear)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/approval"
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/desk"
+	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // rig is a desk with its audit.
@@ -279,4 +280,36 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	t.Error("40 watchers at once")
+}
+
+// A stopped session ends, with the calls in it and no others.
+func TestStopSession(t *testing.T) {
+	r := newRig(t)
+	sessions := session.NewTable(10)
+	r.ShowSessions(sessions)
+	closed := make(chan string, 2)
+	var calls []*desk.Ticket
+	for _, id := range []string{"one", "two"} {
+		s, err := sessions.Reserve("token:poke")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Bind(id, func() { closed <- id })
+		c := command(false)
+		c.Session = session.Name(id)
+		ticket, err := r.Admit(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = append(calls, ticket)
+	}
+	if list := r.Sessions(); len(list) != 2 || list[0].Principal != "token:poke" || strings.Contains(list[0].Name+list[1].Name, "one") {
+		t.Errorf("%+v", list)
+	}
+	if err := r.Stop(session.Name("one"), false); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-closed; id != "one" || !calls[0].Stopped() || calls[1].Stopped() || len(r.Sessions()) != 1 {
+		t.Errorf("closed %s, stopped %v %v", id, calls[0].Stopped(), calls[1].Stopped())
+	}
 }
