@@ -16,10 +16,12 @@ var outOfTime = regexp.MustCompile(`(?m)^--- FAIL: Fuzz\w+ \(.*\)\n    context d
 // soak. What they find is kept in plugin/testdata/fuzz and is a test from then on.
 func TestFuzzTargetsSoak(t *testing.T) {
 	long := "20s"
+	targets := []string{"FuzzBody", "FuzzEndpoint", "FuzzAuthorization"}
 	if soak {
 		long = "10m"
+		targets = append(targets, "FuzzNarrowed", "FuzzEgressRule")
 	}
-	for _, target := range []string{"FuzzBody", "FuzzEndpoint", "FuzzAuthorization"} {
+	for _, target := range targets {
 		t.Run(target, func(t *testing.T) {
 			cmd := exec.Command("go", "test", "-timeout=0", "-run=^$", "-fuzz=^"+target+"$", "-fuzztime="+long, "./plugin")
 			cmd.Dir = rig.Root(t)
