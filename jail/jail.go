@@ -218,7 +218,7 @@ func (j *Jail) openDomains() (err error) {
 func (j *Jail) grace() time.Duration { return cmp.Or(j.cfg.Grace, policy.DefaultGrace) }
 
 // Notices are the lines about this jail that the start-up, doctor and every
-// result must say aloud, such as that the jail is downgraded.
+// result must report, such as that the jail is downgraded.
 func (j *Jail) Notices() []string {
 	if j.cfg.Mode == Full {
 		return nil

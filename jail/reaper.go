@@ -62,7 +62,7 @@ func (r *reaper) loop(died <-chan os.Signal) {
 // reap collects one dead child. It looks before it reaps: while the leader of
 // a group is a zombie, its number cannot be given to a stranger, so that is the
 // moment to kill the rest of its group. The lock is held for one child only: a
-// command that forks for ever keeps this going for as long.
+// command that forks indefinitely keeps this going for as long.
 func (r *reaper) reap() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
