@@ -77,6 +77,8 @@ choose_owner() {
 	if [ "$uid" = 0 ]; then
 		[ "$(id -u)" = 0 ] || die "$workspace belongs to root: choose a directory of your own with WORKSPACE=DIR, or run this as root"
 		uid=64321 gid=64321
+		roots=$(find "$workspace" -mindepth 1 -maxdepth 1 -user 0 2>/dev/null | head -n 1)
+		[ -z "$roots" ] || die "$workspace belongs to root and holds files of root's, such as $roots: commands never run as root and could not work with them. Three ways out: name another directory with WORKSPACE=DIR; give all of it away (chown -R $uid:$gid $workspace); or serve a clone (git clone $workspace DIR && chown -R $uid:$gid DIR)"
 		chown "$uid:$gid" -- "$workspace"
 		say "$workspace belonged to root and was given to user $uid (itself, not what is in it)."
 	fi
@@ -156,6 +158,17 @@ token() {
 	ln "$1.new" "$1"
 	rm -f "$1.new"
 	say "Made $PWD/$1."
+}
+
+# account writes a line for the commands' account, which no image can know.
+account() {
+	say "root:x:0:0:root:/root:/usr/sbin/nologin" >.sallyport/passwd.new
+	say "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin" >>.sallyport/passwd.new
+	say "sandbox:x:$uid:$gid:sandbox:/private:/bin/sh" >>.sallyport/passwd.new
+	# Not by rename: a running container has the file itself mounted.
+	cat .sallyport/passwd.new >.sallyport/passwd
+	rm -f .sallyport/passwd.new
+	chmod 0644 .sallyport/passwd
 }
 
 # own gives the private files to the user that the containers run as.
@@ -244,4 +257,5 @@ done
 [ ! -e config/login.json ] || files="$files config/login.json"
 [ -e config/mcp.json ] || say '{"mcpServers": {}}' >config/mcp.json
 own
+account
 readable

@@ -76,3 +76,6 @@ func Trial() error { return trial() }
 
 // System says whether root keeps a directory, whatever the settings ask.
 func System(path string) bool { return system.MatchString(path) }
+
+// WithLinks is withLinks, over another /etc.
+func WithLinks(cfg Config, etc string) Config { return withLinks(cfg, etc) }

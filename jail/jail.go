@@ -32,7 +32,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -114,21 +113,8 @@ type Jail struct {
 // New builds the jail and tries each of its rules once. A rule that is not
 // enforced is an error that names the missing piece and the downgrade.
 func New(cfg Config) (*Jail, error) {
-	cfg = withResolver(cfg)
+	cfg = withLinks(cfg, "/etc")
 	return build(cfg, cfg.Rules(), minABI)
-}
-
-// withResolver lets commands that have a network read the list of its name
-// servers where that is a link out of what they may read (/run, mostly).
-func withResolver(cfg Config) Config {
-	if cfg.Network != Container {
-		return cfg
-	}
-	path, err := filepath.EvalSymlinks("/etc/resolv.conf")
-	if _, granted := cfg.Grants(path); err == nil && !granted {
-		cfg.Readable = append(slices.Clone(cfg.Readable), path)
-	}
-	return cfg
 }
 
 func build(cfg Config, rules policy.Rules, needABI int) (*Jail, error) {

@@ -65,6 +65,11 @@ func (w Workspace) forRoot(dir *os.File) (Workspace, error) {
 		if system.MatchString(w.Path) {
 			return w, fmt.Errorf("workspace %s belongs to root and to the system: it is not given to anybody, take another", w.Path)
 		}
+		if name := roots(dir); name != "" {
+			return w, fmt.Errorf("workspace %s belongs to root and holds files of root's, such as %s: commands never run as root and could not work with them, "+
+				"and git would refuse the repository, to root too once the directory has another owner. Three ways out: serve another directory; "+
+				"give all of it away (chown -R %d:%d %s); or serve a clone (git clone %s DIR && chown -R %d:%d DIR)", w.Path, name, w.UID, w.GID, w.Path, w.Path, w.UID, w.GID)
+		}
 		if err := dir.Chown(w.UID, w.GID); err != nil {
 			return w, fmt.Errorf("workspace %s belongs to root and cannot be given to uid %d: %w; "+
 				"start as another user (--user UID:GID) or chown it yourself", w.Path, w.UID, err)
@@ -73,6 +78,18 @@ func (w Workspace) forRoot(dir *os.File) (Workspace, error) {
 	}
 	w.Notices = append(w.Notices, fmt.Sprintf("started as root: continuing as %d:%d", w.UID, w.GID))
 	return w.reachable()
+}
+
+// roots names an entry of dir that belongs to root, if there is one.
+func roots(dir *os.File) string {
+	entries, _ := dir.ReadDir(10_000)
+	for _, d := range entries {
+		var stat unix.Stat_t
+		if unix.Fstatat(int(dir.Fd()), d.Name(), &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Uid == 0 {
+			return d.Name()
+		}
+	}
+	return ""
 }
 
 // DropRoot gives up root for the workspace's owner, and tries to regain it:

@@ -164,7 +164,7 @@ func TestRootIsGivenUp(t *testing.T) {
 		{0, 64802, 64321, 64802},
 	} {
 		dir := mkdir(t, filepath.Join(public(t), "work"), c.uid, c.gid)
-		inside := mkdir(t, filepath.Join(dir, "inside"), 0, 0)
+		inside := mkdir(t, filepath.Join(dir, "inside"), 64803, 64803) // root's own would be refused
 		a := ask(t, dir, "id -u", "id -g", "id -G", "touch x && echo written")
 		want := []string{fmt.Sprintf("0 %d", c.wantUID), fmt.Sprintf("0 %d", c.wantGID), fmt.Sprintf("0 %d", c.wantGID), "0 written"}
 		if a.Error != "" || fmt.Sprint(a.Outputs) != fmt.Sprint(want) || len(a.Groups) != 0 || fmt.Sprint(a.UIDs) != fmt.Sprint([]int{c.wantUID, c.wantUID, c.wantUID}) {
@@ -175,9 +175,31 @@ func TestRootIsGivenUp(t *testing.T) {
 			t.Errorf("%+v: notices %q", c, a.Workspace.Notices)
 		}
 		info, err := os.Stat(inside)
-		if err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		if err != nil || info.Sys().(*syscall.Stat_t).Uid != 64803 {
 			t.Errorf("the contents changed hands: %v %v", info, err)
 		}
+	}
+}
+
+// Root's own checkout is not taken: git would be dead in it, for root too. Nothing
+// of it has changed then. Empty, or with files of the owner's, it is served.
+func TestRootsFilesAreRefused(t *testing.T) {
+	dir := mkdir(t, filepath.Join(public(t), "work"), 0, 0)
+	mkdir(t, filepath.Join(dir, ".git"), 0, 0)
+	a := ask(t, dir, "true")
+	for _, words := range []string{dir, "such as .git", "another directory", "chown -R 64321:64321", "git clone"} {
+		if !strings.Contains(a.Error, words) {
+			t.Errorf("%q lacks %q", a.Error, words)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
+		t.Errorf("the directory changed hands: %v %v", info, err)
+	}
+	if err := os.Chown(filepath.Join(dir, ".git"), 64321, 64321); err != nil {
+		t.Fatal(err)
+	}
+	if a := ask(t, dir, "true"); a.Error != "" {
+		t.Errorf("the twin: %s", a.Error)
 	}
 }
 

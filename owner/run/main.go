@@ -42,6 +42,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	set, err := serve.Parse(nil, opt.lookup)
+	if err == nil {
+		err = apart(set.Workspace) // before the directory is given to anybody
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 2

@@ -177,9 +177,7 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 	return secret, nil
 }
 
-// outOfReach refuses a token file that the commands could read, and a workspace
-// from which they could change what the owner runs next: the Makefile and the
-// sources of the checkout in which this was started.
+// outOfReach refuses a token file that the commands could read.
 func (o options) outOfReach(set serve.Settings) error {
 	dir, err := filepath.Abs(filepath.Dir(o.tokenFile))
 	if err == nil {
@@ -195,13 +193,19 @@ func (o options) outOfReach(set serve.Settings) error {
 	if err := config.Apart("the client token", o.tokenFile, set.Workspace); err != nil {
 		return err
 	}
+	return nil
+}
+
+// apart refuses a workspace from which commands could change what the owner runs
+// next: the Makefile and the sources of the checkout in which this was started.
+func apart(workspace string) error {
 	here, err := os.Getwd()
 	if err != nil {
 		return err
 	}
 	for _, part := range []string{"Makefile", "docker-compose.yml", ".sallyport"} {
 		if _, err := os.Stat(filepath.Join(here, part)); err == nil {
-			return config.Beside(set.Workspace, here)
+			return config.Beside(workspace, here)
 		}
 	}
 	return nil
