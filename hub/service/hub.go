@@ -96,7 +96,7 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
 	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sallyport-hub", Version: process.Version, Stdout: os.Stdout,
-		Secrets: []string{set.Token}, UID: space.UID, GID: space.GID, Log: log})
+		Secrets: set.secrets(), UID: space.UID, GID: space.GID, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package service
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +13,20 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 )
+
+// variable is how mcp.json names a value of the hub's environment.
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)`)
+
+// secrets are what records must not hold: the hub's token, and the values of
+// the environment that mcp.json names at the start.
+func (s *Settings) secrets() []string {
+	list := []string{s.Token}
+	raw, _ := os.ReadFile(s.ServersFile) // a start without it fails later, in words
+	for _, m := range variable.FindAllSubmatch(raw, -1) {
+		list = append(list, os.Getenv(string(m[1])))
+	}
+	return list
+}
 
 // serveOwner adds the hub's own operations to the owner's socket and serves it.
 func (h *Hub) serveOwner() error {
