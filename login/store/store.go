@@ -138,7 +138,7 @@ func (s *Store) flush(mine uint64) error {
 	upTo, list := s.seq, s.state.list()
 	s.mu.Unlock()
 	if err == nil {
-		err = replace(s.dir, fileName, raw)
+		err = replace(s.dir, fileName, raw, 0o600)
 	}
 	if err == nil && list != s.listed {
 		err = s.writeList(list)
@@ -166,18 +166,18 @@ func (s *Store) writeList(list string) error {
 		return err
 	}
 	defer dir.Close()
-	return replace(dir, filepath.Base(s.revoked), []byte(list))
+	return replace(dir, filepath.Base(s.revoked), []byte(list), 0o644) // its folder says who reads it
 }
 
 // replace puts a file in place so that a crash leaves the old one or the new one.
-func replace(dir *os.File, name string, raw []byte) error {
+func replace(dir *os.File, name string, raw []byte, mode os.FileMode) error {
 	path := filepath.Join(dir.Name(), name)
 	out, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = out.Write(raw)
-	if err = errors.Join(err, out.Sync(), out.Close()); err == nil {
+	if err = errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
 	return errors.Join(err, dir.Sync())
