@@ -91,6 +91,10 @@ func hasScope(is *issuer, cl *claims, scope string) bool {
 func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, backend string) {
 	cl.grants = is.grants
 	cl.egress = egressHeader(is.egress)
+	if proof := string(fields["email_verified"]); is.claim == "email" && proof != "" && proof != "true" && proof != `"true"` {
+		cl.refused = "has an address that the issuer has not verified: anybody could have given it"
+		return
+	}
 	if is.principals != nil {
 		cl.grants = is.principals[cl.sub]
 		if cl.grants == nil {

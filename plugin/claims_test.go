@@ -50,6 +50,27 @@ func TestWhoMayComeIn(t *testing.T) {
 	}
 }
 
+// An address that its owner has not shown to be his does not say who he is.
+func TestUnverifiedAddress(t *testing.T) {
+	logged(t)
+	p := newIDP(t)
+	c := p.config()
+	c.OAuth.PrincipalClaim = "email"
+	h := start(t, c, &seen{})
+	for _, row := range []struct {
+		verified interface{}
+		status   int
+	}{{true, 200}, {"true", 200}, {nil, 200}, {false, 403}, {"false", 403}, {0, 403}, {[]bool{true}, 403}} {
+		code, body, _ := p.with(t, h, "read_file", map[string]interface{}{"email": "alice@n.example", "email_verified": row.verified})
+		if code != row.status {
+			t.Errorf("email_verified %v: status %d %s", row.verified, code, body)
+		}
+	}
+	if code, _, _ := p.with(t, start(t, p.config(), &seen{}), "read_file", map[string]interface{}{"email": "x", "email_verified": false}); code != 200 {
+		t.Errorf("where sub names the principal: status %d", code)
+	}
+}
+
 // A claim narrows; it never adds.
 func TestToolsClaim(t *testing.T) {
 	logged(t)

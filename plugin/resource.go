@@ -20,7 +20,7 @@ const metadataPath = "/.well-known/oauth-protected-resource"
 
 // newResource takes the origin alone for the whole prefix.
 func newResource(u *url.URL, prefix string) resource {
-	res := resource{origin: u.Scheme + "://" + u.Host, base: strings.TrimSuffix(u.EscapedPath(), "/")}
+	res := resource{origin: origin(u), base: strings.TrimSuffix(u.EscapedPath(), "/")}
 	if res.base == "" {
 		res.base = prefix
 	}
@@ -34,6 +34,13 @@ func newResource(u *url.URL, prefix string) resource {
 	return res
 }
 
+// origin is written as clients write it: in lower case, without a default port
+// (RFC 3986, section 6.2).
+func origin(u *url.URL) string {
+	usual := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]
+	return u.Scheme + "://" + strings.TrimSuffix(strings.ToLower(u.Host), usual)
+}
+
 // isFor says whether a token's audiences allow the path that it was sent to: the
 // path's own URL, with or without a slash at its end, or the base's, whose path
 // the request must be inside of. Else a token for one server of many would open
@@ -44,8 +51,12 @@ func isFor(res *resource, audiences []string, path string) bool {
 		if res.own != "" && a == res.own {
 			return true
 		}
-		a = strings.TrimSuffix(a, "/")
-		if a == res.origin+path || (a == res.origin+res.base && inBase(res, path)) || (strings.HasSuffix(a, "/sse") && isMailbox(path, strings.TrimPrefix(a, res.origin))) {
+		u, err := url.Parse(strings.TrimSuffix(a, "/"))
+		if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || origin(u) != res.origin {
+			continue
+		}
+		at := u.EscapedPath()
+		if at == path || (at == res.base && inBase(res, path)) || (strings.HasSuffix(at, "/sse") && isMailbox(path, at)) {
 			return true
 		}
 	}
