@@ -104,7 +104,8 @@ type Jail struct {
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
 	filter  *os.File
-	mounts  *os.File // the mount namespace of commands, if they have one
+	mounts  *os.File            // the mount namespace of commands, if they have one
+	private map[string]*os.File // those of commands with directories of their own, by these
 	mu      sync.Mutex
 	closed  bool
 	running map[*Process]bool
@@ -118,7 +119,7 @@ func New(cfg Config) (*Jail, error) {
 }
 
 func build(cfg Config, rules policy.Rules, needABI int) (*Jail, error) {
-	j := &Jail{cfg: cfg, rules: rules, running: map[*Process]bool{}}
+	j := &Jail{cfg: cfg, rules: rules, running: map[*Process]bool{}, private: map[string]*os.File{}}
 	if err := j.open(needABI); err != nil {
 		j.Close()
 		if cfg.Mode == Full {
@@ -196,7 +197,7 @@ func (j *Jail) openDomains() (err error) {
 	if !private {
 		return inner()
 	}
-	j.mounts, err = mountNamespace(append(slices.Clip(j.cfg.Writable), j.cfg.Private...), inner)
+	j.mounts, err = mountNamespace(j.cfg.Writable, inner)
 	return err
 }
 
@@ -228,6 +229,9 @@ func (j *Jail) Close() error {
 	}
 	for _, p := range left {
 		p.Wait()
+	}
+	for _, ns := range j.private {
+		ns.Close()
 	}
 	for _, f := range []*os.File{j.outer, j.inner, j.filter, j.mounts} {
 		f.Close() // no harm where it was never opened

@@ -79,7 +79,11 @@ func (p *Process) enter(c *Command) (err error) {
 		}
 	}
 	if p.jail.mounts != nil {
-		if err := enterMounts(p.jail.mounts); err != nil {
+		mounts, err := p.jail.mountsFor(c.Writable)
+		if err != nil {
+			return err
+		}
+		if err := enterMounts(mounts); err != nil {
 			return err
 		}
 		if c.Dir != nil {

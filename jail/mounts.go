@@ -39,6 +39,35 @@ func mountNamespace(writable []string, inside func() error) (ns *os.File, err er
 	return ns, err
 }
 
+// maxPrivate bounds the mount namespaces that are kept for later commands.
+const maxPrivate = 64
+
+// mountsFor is the mount namespace of a command that may write in directories of
+// its own. It is made once for each set of them, so that those of others are
+// read-only, and their /tmp is not the same.
+func (j *Jail) mountsFor(own []string) (*os.File, error) {
+	if len(own) == 0 {
+		return j.mounts, nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := strings.Join(own, "\x00")
+	if ns := j.private[key]; ns != nil {
+		return ns, nil
+	}
+	for other := range j.private {
+		if len(j.private) < maxPrivate {
+			break
+		}
+		delete(j.private, other) // closed once nobody uses it, also as a namespace
+	}
+	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...), func() error { return nil })
+	if err == nil {
+		j.private[key] = ns
+	}
+	return ns, err
+}
+
 // enterMounts puts the calling thread into a mount namespace.
 func enterMounts(ns *os.File) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // working directory and root become its own

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestInNamespace(t *testing.T) {
 	if inNamespace() {
 		return
 	}
-	const again = "^(TestEachRuleIsMissed|TestEscapes|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestTimeoutCancelAndKill|TestOwnNetwork|TestToolsWithPrivateMounts|TestSoak)$"
+	const again = "^(TestEachRuleIsMissed|TestEscapes|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestTimeoutCancelAndKill|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestSoak)$"
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run="+again)
 	cmd.Env = append(os.Environ(), namespaceVariable+"=1")
 	out, err := cmd.CombinedOutput()
@@ -98,5 +99,33 @@ func TestToolsWithPrivateMounts(t *testing.T) {
 		case "a pseudo terminal", "multiprocessing", "git", "gcc and make -j":
 			t.Run(tool.name, func(t *testing.T) { tool.try(t, j, dir, true) })
 		}
+	}
+}
+
+// What is private to one command's owner is read-only to another's, also for what
+// no Landlock right covers, and so is /tmp apart. Both may be kept between commands.
+func TestMountsOfTwoOwners(t *testing.T) {
+	needNamespace(t)
+	private := t.TempDir()
+	j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, PrivateMounts: true, Private: []string{private}})
+	mine, other := filepath.Join(private, "mine"), filepath.Join(private, "other")
+	for _, dir := range []string{mine, other} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := fmt.Sprintf("echo x > %s/x && echo x > /tmp/x && ls -A /tmp/x %s; chmod 0 %s; ls %s", mine, mine, other, other)
+	for range 2 {
+		_, out, stderr := run(t, j, jail.Command{Args: sh(script), Writable: []string{mine}})
+		if out != fmt.Sprintf("/tmp/x\n\n%s:\nx\n", mine) || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%q %q", out, stderr)
+		}
+	}
+	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	_, out, _ := run(t, j, jail.Command{Args: sh("ls -A /tmp | grep -c x; chmod 711 " + other + " && echo own"), Writable: []string{other}})
+	if out != "0\nown\n" {
+		t.Errorf("the other's: %q", out)
 	}
 }

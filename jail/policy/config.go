@@ -52,8 +52,7 @@ type Config struct {
 	// nobody who does not prove a key. Any other that is mounted stops the start.
 	Keyed []string
 	// Private are directories beneath which single commands get one of their own
-	// (Command.Writable). No command may write, or read, beneath them as such;
-	// with PrivateMounts they are not read-only.
+	// (Command.Writable). No command may write, or read, beneath them as such.
 	Private []string
 	// Readable are further files and directories that a command may read.
 	Readable []string
