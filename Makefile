@@ -1,6 +1,9 @@
 # Sallyport. `make` alone says what there is.
 
 WORKSPACE ?= workspace
+# As it was written, whatever quotes and dollars are in it: make expands what it exports.
+unexport WORKSPACE
+FOLDER_TO_SERVE = '$(subst ','\'',$(value WORKSPACE))'
 PREFIX    ?= /usr/local
 COMPOSE   ?= docker compose
 BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy
@@ -12,7 +15,7 @@ help: ## Say what there is
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
-	@exec bin/sallyport-run -workspace "$(WORKSPACE)"
+	@exec bin/sallyport-run -workspace $(FOLDER_TO_SERVE)
 
 up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth, LOGIN=off: without)
 	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login
@@ -23,7 +26,7 @@ down: ## Stop the stack
 	@$(COMPOSE) down
 
 env: ## Write .env and the tokens for the stack, once; never over what is there
-	@WORKSPACE="$(WORKSPACE)" LOGIN="$(LOGIN)" sh deploy/env.sh
+	@WORKSPACE=$(FOLDER_TO_SERVE) LOGIN="$(LOGIN)" sh deploy/env.sh
 
 test-quick: ## Lint and unit tests, under 3 minutes
 	@cd e2e && go run ./cmd/gates -quick

@@ -17,9 +17,14 @@ func BenchmarkShell(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer full.Close()
-	args := []string{"/bin/sh", "-lc", "true"}
+	args := []string{"/bin/sh", "-c", "true"}
 	env := []string{"PATH=/usr/bin:/bin", "HOME=" + dir}
+	private := []string{b.TempDir()} // a domain for each command
 	ways := map[string]func() error{
+		"private": func() error {
+			_, err := full.Run(b.Context(), jail.Command{Args: args, Env: env, Writable: private})
+			return err
+		},
 		"plain": func() error { return jail.RunPlain(args, env) },
 		"jail":  func() error { _, err := full.Run(b.Context(), jail.Command{Args: args, Env: env}); return err },
 	}

@@ -54,3 +54,23 @@ func TestEnvRefusesTheInstallation(t *testing.T) {
 	}
 	c.Make("env", "WORKSPACE=workspace")
 }
+
+// make hands a folder's name on as it was written: no quote and no dollar in it
+// is read by make or by a shell.
+func TestWorkspaceNamesAreTakenAsWritten(t *testing.T) {
+	c := rig.NewCheckout(t, uint32(os.Geteuid()))
+	for _, name := range []string{`a"b`, "a$b", "$(HOME)", "$(shell touch made)", "`touch made`", "with blank", ";touch made", `back\slash`} {
+		os.Remove(filepath.Join(c.Dir, ".env"))
+		if err := os.MkdirAll(filepath.Join(c.Dir, "../beside", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out := c.Make("env", "WORKSPACE=../beside/"+name)
+		env, err := os.ReadFile(filepath.Join(c.Dir, ".env"))
+		if err != nil || !strings.Contains(string(env), "/beside/"+name+"'\n") {
+			t.Errorf("%s: %v\n%s%s", name, err, out, env)
+		}
+		if _, err := os.Stat(filepath.Join(c.Dir, "made")); err == nil {
+			t.Fatalf("%s was run", name)
+		}
+	}
+}

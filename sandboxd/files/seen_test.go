@@ -316,3 +316,25 @@ func TestUsable(t *testing.T) {
 		t.Errorf("put back: %v", err)
 	}
 }
+
+// What other programs run by themselves is left alone, however its name is
+// written; names that only begin alike are not.
+func TestProtectedNames(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	w := New(root, "/w", DefaultProtected)
+	defer w.Close()
+	for name, protected := range map[string]bool{
+		".npmrc": true, "sub/.NPMRC": true, ".g\u200bit/config": true, ".\ufeffgit/hooks/x": true, ".gdbinit": true, "mise.toml": true,
+		".cargo/config.toml": true, ".github/workflows/ci.yml": true, "CLAUDE.md": true, "docs/claude.md": true, "AGENTS.md": true,
+		".github/CODEOWNERS": false, "npmrc": false, "cargo/config.toml": false, "README.md": false, ".gitignore": false, "src/mise.go": false,
+	} {
+		_, err := w.Write(name, "x", false)
+		if got := err != nil && strings.Contains(err.Error(), "protected"); got != protected {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
