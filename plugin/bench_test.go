@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -49,6 +51,40 @@ func BenchmarkEverything(b *testing.B) {
 	for i := 0; i < b.N; i++ {
 		r := post("/mcp/mcp", body)
 		r.Header.Set("Origin", "https://a.example")
+		h.ServeHTTP(rec, r)
+	}
+}
+
+// BenchmarkKnownJWT is BenchmarkBearer with an access token that was verified
+// before, whose grant is looked up in the list of those that were revoked.
+func BenchmarkKnownJWT(b *testing.B) {
+	benchJWT(b, func(text string) string { return text })
+}
+
+// BenchmarkForgedJWT is the refusal of a token that no key of the issuer signed.
+func BenchmarkForgedJWT(b *testing.B) {
+	benchJWT(b, func(text string) string { return text[:len(text)-8] + "AAAAAAAA" })
+}
+
+func benchJWT(b *testing.B, change func(string) string) {
+	p := newIDP(b)
+	list := filepath.Join(b.TempDir(), "revoked")
+	must(b, os.WriteFile(list, []byte(strings.Repeat("0123456789abcdef0123\n", 1000)), 0o600))
+	h := benched(b, http.HandlerFunc(nothing), func(c *Config) {
+		c.AuditLog = false
+		c.OAuth = oauthConfig(p.server.URL)
+		c.OAuth.GrantClaim = "grant"
+		c.OAuth.RevokedFile = list
+		c.OAuth.RequestsPerMinute = 1000000000
+	})
+	good := p.sign(b, head("ES256", "e"), p.claimsFor(map[string]interface{}{"grant": "g"}))
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, bearing(good)) // fetches the keys
+	text := change(good)
+	b.ResetTimer()
+	for i := 0; i < b.N; i++ {
+		r := httptest.NewRequest("DELETE", "/mcp/mcp", nil)
+		r.Header.Set("Authorization", "Bearer "+text)
 		h.ServeHTTP(rec, r)
 	}
 }

@@ -72,7 +72,7 @@ func (p *idp) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 func b64(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func must(t *testing.T, err error) {
 // oneRSA is every issuer's: making one takes a second on a busy machine.
 var oneRSA *rsa.PrivateKey
 
-func newIDP(t *testing.T) *idp {
+func newIDP(t testing.TB) *idp {
 	t.Helper()
 	p := &idp{entered: make(chan struct{}, 100)}
 	var err error
@@ -111,7 +111,7 @@ func newIDP(t *testing.T) *idp {
 	return p
 }
 
-func point(t *testing.T, kid, crv string, private *ecdsa.PrivateKey) map[string]string {
+func point(t testing.TB, kid, crv string, private *ecdsa.PrivateKey) map[string]string {
 	t.Helper()
 	public, err := private.PublicKey.ECDH()
 	must(t, err)
@@ -136,7 +136,7 @@ func (p *idp) claimsFor(changes map[string]interface{}) map[string]interface{} {
 }
 
 // sign signs any header and claims as alg says.
-func (p *idp) sign(t *testing.T, header, claims map[string]interface{}) string {
+func (p *idp) sign(t testing.TB, header, claims map[string]interface{}) string {
 	t.Helper()
 	h, err := json.Marshal(header)
 	must(t, err)
@@ -146,7 +146,7 @@ func (p *idp) sign(t *testing.T, header, claims map[string]interface{}) string {
 	return p.signText(t, alg, b64(h)+"."+b64(c))
 }
 
-func (p *idp) signText(t *testing.T, alg, text string) string {
+func (p *idp) signText(t testing.TB, alg, text string) string {
 	t.Helper()
 	var signature []byte
 	var err error
