@@ -37,7 +37,7 @@ func (b *budget) limit(j *Jail) (uint64, error) {
 	if time.Since(b.taken) > budgetAge || b.taken.IsZero() {
 		n, err := 0, error(nil) // a user namespace of our own has a count of its own
 		switch {
-		case outside == nil:
+		case errOutside == nil:
 		case contained:
 			n, err = j.outsideByTrial()
 		default:

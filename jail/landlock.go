@@ -69,7 +69,8 @@ func innerDomain(rules policy.Rules) (*os.File, error) {
 	}
 	for _, g := range policy.All[policy.Grant](rules) {
 		if err := allow(inner, g, attr.Handled_access_fs); err != nil {
-			return inner, fmt.Errorf("landlock %s: %w", g, err)
+			inner.Close()
+			return nil, fmt.Errorf("landlock %s: %w", g, err)
 		}
 	}
 	return inner, nil

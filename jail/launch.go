@@ -93,7 +93,7 @@ func (p *Process) enter(c *Command) (err error) {
 			p.dir = c.Dir
 		}
 	}
-	if outside == nil {
+	if errOutside == nil {
 		if err := noCapabilities(); err != nil {
 			return err
 		}

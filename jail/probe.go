@@ -51,10 +51,10 @@ func (j *Jail) selfTestHere() error {
 		defer listener.Close()
 	}
 	inner, err := innerDomain(at.Rules(j.rules))
-	defer inner.Close()
 	if err != nil {
 		return err
 	}
+	defer inner.Close()
 	said, err := j.throwaway(listen, func() (launch, error) {
 		l, err := j.launch(Command{})
 		if err != nil {

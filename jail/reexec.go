@@ -21,8 +21,8 @@ const marker = "SALLYPORT_USER_NAMESPACE"
 // reach nothing that the account does not reach anyway.
 var kept = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_NET_ADMIN}
 
-// outside is why this process is in no user namespace of its own.
-var outside = errors.New("this program did not ask for one (jail.Reexec)")
+// errOutside is why this process is in no user namespace of its own.
+var errOutside = errors.New("this program did not ask for one (jail.Reexec)")
 
 // Reexec continues this program as a child in a user namespace of its own, with
 // which a jail can give its commands private mounts and an own network. The
@@ -37,12 +37,12 @@ var outside = errors.New("this program did not ask for one (jail.Reexec)")
 func Reexec() (code int, ended bool) {
 	here, err := os.Readlink("/proc/self/ns/user")
 	if was := os.Getenv(marker); err == nil && was != "" && was != here {
-		outside = nil
+		errOutside = nil
 		return 0, false
 	}
 	child, err := startInside(here)
 	if err != nil {
-		outside = fmt.Errorf("a user namespace for this program: %w", err)
+		errOutside = fmt.Errorf("a user namespace for this program: %w", err)
 		return 0, false
 	}
 	return wait(child), true
@@ -158,8 +158,8 @@ func CanPrivateMounts() error { return inNamespace(tryMounts) }
 func CanOwnNetwork() error { return inNamespace(tryNetwork) }
 
 func inNamespace(try func() error) error {
-	if outside != nil {
-		return outside
+	if errOutside != nil {
+		return errOutside
 	}
 	return try()
 }

@@ -101,7 +101,7 @@ func (w Workspace) DropRoot() error {
 	if w.UID == 0 || w.GID == 0 {
 		return fmt.Errorf("drop root: the workspace has no owner but root")
 	}
-	if outside == nil { // with what gives commands namespaces, in this one alone
+	if errOutside == nil { // with what gives commands namespaces, in this one alone
 		if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_KEEPCAPS, 1, 0); errno != 0 {
 			return fmt.Errorf("drop root: keeping capabilities of the user namespace: %w", errno)
 		}
@@ -109,7 +109,7 @@ func (w Workspace) DropRoot() error {
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(w.GID, w.GID, w.GID), syscall.Setresuid(w.UID, w.UID, w.UID)); err != nil {
 		return fmt.Errorf("drop root for %d:%d: %w", w.UID, w.GID, err)
 	}
-	if outside == nil {
+	if errOutside == nil {
 		if err := setCapabilities(true, kept...); err != nil {
 			return fmt.Errorf("drop root: %w", err)
 		}
@@ -126,7 +126,7 @@ func (w Workspace) regain() error {
 	if err != nil {
 		return err
 	}
-	if outside == nil {
+	if errOutside == nil {
 		caps &^= bitsOf(kept)
 	}
 	if caps != 0 {

@@ -242,7 +242,7 @@ func wholeRunes(text []byte) int {
 
 // escaped leaves LF, CR and CRLF as the only line ends.
 func escaped(text []byte) []byte {
-	if bytes.IndexAny(text, "\v\f\x1c\x1d\x1e") < 0 && !bytes.Contains(text, []byte("\u2028")) &&
+	if !bytes.ContainsAny(text, "\v\f\x1c\x1d\x1e") && !bytes.Contains(text, []byte("\u2028")) &&
 		!bytes.Contains(text, []byte("\u2029")) && !bytes.Contains(text, []byte("\u0085")) {
 		return text
 	}

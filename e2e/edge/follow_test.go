@@ -16,6 +16,7 @@ import (
 
 	mcpgo "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
+	mcpmessages "github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
@@ -213,7 +214,7 @@ func useMCPGo(t *testing.T, base, token string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if client.Start(ctx) == nil {
-		client.Ping(ctx) // answered or not, it is posted
+		client.ListTools(ctx, mcpmessages.ListToolsRequest{}) // answered or not, it is posted
 	}
 }
 
