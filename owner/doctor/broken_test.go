@@ -44,14 +44,13 @@ func modify(next http.Handler, change func(*http.Response)) http.Handler {
 	return p
 }
 
-// hostCheck is a server that knows itself by another name.
-func hostCheck(next http.Handler) http.Handler {
+// stopped is the edge in the place of a server whose answer it does not pass on.
+func stopped() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" && r.Method == http.MethodGet {
-			w.WriteHeader(http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(http.StatusBadGateway)
+		fmt.Fprintln(w, "the answer of the backend cannot be passed on: see the log")
 	})
 }
 

@@ -29,7 +29,7 @@ func edge(next http.Handler) http.Handler {
 		case !strings.HasPrefix(r.URL.Path, "/mcp-sandbox/"):
 			http.NotFound(w, r)
 		case r.Method == "PUT":
-			w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+			w.Header().Set("Allow", "GET, POST, DELETE")
 			w.WriteHeader(405)
 		case r.Header.Get("Authorization") != "Bearer "+secret:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -184,7 +184,8 @@ func TestBrokenChains(t *testing.T) {
 		"router-dropped":               {front: status(503)},
 		"backend-unreachable":          {front: status(502)},
 		"refused":                      {front: status(403)},
-		"host-refused":                 {front: hostCheck(good)},
+		"host-refused":                 {front: edge(status(http.StatusMisdirectedRequest))},
+		"answer-stopped":               {front: edge(stopped())},
 		"past-the-plugin":              {front: without("PUT", good)},
 		"prefix-stripped":              {front: http.StripPrefix("/mcp-sandbox", good)},
 		"oauth-metadata":               {front: wellKnown(good)},

@@ -66,6 +66,8 @@ var Findings = map[string]Finding{
 		"start sandboxd; the service's URL must be an address as Traefik sees it (127.0.0.1:18080 with host networking only)"},
 	"refused": {Fail, "a guard before the plugin refuses the request",
 		"look for IP allow lists, forwardAuth or a Host check on this router or in MCP_ALLOWED_HOSTS"},
+	"answer-stopped": {Fail, "the plugin does not pass on what the server behind it answers: the server refuses the edge's token, or names an address outside the prefix",
+		"Traefik's log says which (search for: was stopped); give backendTokenFile the token that the server knows, or add its inner origin to backendOrigins"},
 	"host-refused": {Fail, "the server behind the plugin checks the Host header and does not know this name",
 		"set passHostHeader: false on its service in Traefik (loadBalancer: {passHostHeader: false, servers: …}), or add the name to what the server allows"},
 	"past-the-plugin": {Fail, "requests reach sandboxd without passing the plugin: Funnel or the router points past Traefik or has no middleware",

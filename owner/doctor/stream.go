@@ -66,6 +66,8 @@ func streamFault(res *http.Response) string {
 		return "rate-limited"
 	case res.StatusCode == http.StatusMisdirectedRequest:
 		return "host-refused"
+	case res.StatusCode == http.StatusBadGateway && stoppedByEdge(res):
+		return "answer-stopped"
 	case res.StatusCode == 502 || res.StatusCode == 504:
 		return "backend-unreachable"
 	case res.StatusCode == 503:
@@ -74,6 +76,12 @@ func streamFault(res *http.Response) string {
 		return "not-a-stream"
 	}
 	return ""
+}
+
+// stoppedByEdge says whether the plugin answered in the server's place: Traefik's
+// own 502 has neither header.
+func stoppedByEdge(res *http.Response) bool {
+	return res.Header.Get("Cache-Control") == "no-store" && res.Header.Get("X-Content-Type-Options") == "nosniff"
 }
 
 // endpoint judges the address that clients are told to post to, as a client
