@@ -146,13 +146,12 @@ func (n *internet) swap(t *testing.T, r *rig) {
 	id := "https://swap.example/c"
 	n.page("swap.example/c", document(id))
 	c := n.client(r, id)
-	code := c.approve(owner, c.query()).Get("code")
+	code, second := c.approve(owner, c.query()).Get("code"), c.approve(owner, c.query()).Get("code")
 	n.page("swap.example/c", document(id, "redirect_uris", `["https://evil.example/cb"]`, "token_endpoint_auth_method", `"private_key_jwt"`, "jwks_uri", `"https://swap.example/keys"`))
 	if a := c.exchange(code, "redirect_uri", "https://evil.example/cb"); a.text("error") != "invalid_grant" {
 		t.Errorf("swapped: %s", a.body)
 	}
-	code = c.approve(owner, c.query()).Get("code")
-	tokens := c.exchange(code)
+	tokens := c.exchange(second)
 	if tokens.status != 200 {
 		t.Fatalf("the twin: %s", tokens.body)
 	}

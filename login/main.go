@@ -58,9 +58,9 @@ func run(ctx context.Context, verb string, args []string) error {
 	case verb == "" || verb == "serve":
 		return serve(ctx)
 	case verb == "health":
-		return health(ctx)
+		return health()
 	case verb == "password" || verb == "grants" || verb == "clients" || verb == "revoke":
-		return ask(verb, strings.Join(args, ""), os.Stdin, os.Stdout)
+		return ask(Question{verb, strings.Join(args, "")}, os.Stdin, os.Stdout)
 	case verb == "-h" || verb == "-help" || verb == "--help" || verb == "help":
 		_, err := fmt.Print(usage)
 		return err
@@ -99,7 +99,13 @@ func serve(ctx context.Context) error {
 	if code := site.SetupCode(); code != "" {
 		log.Warn("nobody owns this login yet: type this one-time code into the issuer's page within ten minutes", "code", code)
 	}
-	go keep(ctx, issuer, log)
+	go func() {
+		for range time.Tick(time.Minute) { // as long as the process runs
+			if err := issuer.Tidy(); err != nil {
+				log.Error("keys or state cannot be kept", "error", err.Error())
+			}
+		}
+	}()
 	return site.Serve(ctx, listener)
 }
 
@@ -117,43 +123,14 @@ func open(set *settings.Settings, say func(string)) (*issue.Issuer, error) {
 	return issuer, nil
 }
 
-// keep rotates keys and drops what time has made void, until ctx ends.
-func keep(ctx context.Context, issuer *issue.Issuer, log *slog.Logger) {
-	tick := time.NewTicker(time.Minute)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := issuer.Tidy(); err != nil {
-				log.Error("keys or state cannot be kept", "error", err.Error())
-			}
-		}
-	}
-}
-
 // health asks the server of LOGIN_ADDR.
-func health(ctx context.Context) error {
+func health() error {
 	set, _ := settings.Load(os.Getenv, false) // only the address counts
-	_, port, err := net.SplitHostPort(set.Addr)
-	if err != nil {
-		return err
+	_, port, _ := net.SplitHostPort(set.Addr)
+	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{}} // no proxy
+	resp, err := client.Get("http://127.0.0.1:" + port + "/healthz")
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the server answers %s", resp.Status)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/healthz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server answers %s", resp.Status)
-	}
-	_, err = fmt.Println("ok")
 	return err
 }

@@ -60,35 +60,25 @@ func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text string, audi
 	return &Assertion{ID: hex.EncodeToString(sum[:16]), Until: claims.Expiry.Time().Add(skew)}, nil
 }
 
-// signed checks the signature. A key set that does not fit is fetched once more, since
-// the client may have changed its keys.
+// signed checks the signature by the client's keys as they are now.
 func (f *Fetcher) signed(ctx context.Context, c *store.Client, token *jwt.JSONWebToken, claims *jwt.Claims) error {
 	raw, err := c.JWKS, error(nil)
-	for range 2 {
-		if c.JWKSURI != "" {
-			if raw, err = f.get(ctx, c.JWKSURI); err != nil {
-				return err
-			}
-		}
-		set, wrong := parseKeys(raw)
-		if wrong != nil {
-			return wrong
-		}
-		for _, k := range set.Keys {
-			h := token.Headers[0]
-			if h.KeyID != "" && k.KeyID != "" && h.KeyID != k.KeyID || k.Algorithm != "" && k.Algorithm != h.Algorithm {
-				continue
-			}
-			if err = token.Claims(k.Key, claims); err == nil {
-				return nil
-			}
-		}
-		if c.JWKSURI == "" {
-			break
-		}
-		f.forget(c.JWKSURI)
+	if c.JWKSURI != "" {
+		raw, err = f.fetch(ctx, c.JWKSURI)
 	}
-	return errNoKey
+	if err != nil {
+		return err
+	}
+	set, err := parseKeys(raw)
+	if err != nil {
+		return err
+	}
+	for _, k := range set.Keys {
+		h := token.Headers[0]
+		fits := (h.KeyID == "" || k.KeyID == "" || h.KeyID == k.KeyID) && (k.Algorithm == "" || k.Algorithm == h.Algorithm)
+		if fits && token.Claims(k.Key, claims) == nil {
+			return nil
+		}
+	}
+	return errors.New("none of the client's keys made its signature")
 }
-
-var errNoKey = errors.New("none of the client's keys made its signature")

@@ -13,7 +13,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,11 +22,9 @@ import (
 
 // Limits of what is fetched from addresses that strangers choose.
 const (
-	fetchTimeout  = 8 * time.Second
-	maxDocument   = 64 << 10
-	documentFresh = 5 * time.Minute
-	maxFetches    = 4 // at once
-	maxKept       = 64
+	fetchTimeout = 8 * time.Second
+	maxDocument  = 64 << 10
+	maxFetches   = 4 // at once
 )
 
 // Fetcher gets client ID metadata documents and key sets. The address is checked at
@@ -36,14 +33,6 @@ const (
 type Fetcher struct {
 	client *http.Client
 	room   chan struct{}
-
-	mu   sync.Mutex
-	kept map[string]fetched
-}
-
-type fetched struct {
-	raw []byte
-	at  time.Time
 }
 
 // NewFetcher returns one that connects to public addresses only.
@@ -53,7 +42,6 @@ func newFetcher(control func(network, address string, c syscall.RawConn) error) 
 	dialer := &net.Dialer{Timeout: fetchTimeout, Control: control}
 	return &Fetcher{
 		room: make(chan struct{}, maxFetches),
-		kept: map[string]fetched{},
 		client: &http.Client{
 			Timeout:       fetchTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -84,12 +72,12 @@ func documentURL(id string) error {
 }
 
 // Document fetches the client whose id is a URL.
-func (f *Fetcher) Document(ctx context.Context, id string, appLinks []string) (*store.Client, error) {
+func (f *Fetcher) Document(ctx context.Context, id string) (*store.Client, error) {
 	var m metadata
 	err := documentURL(id)
 	if err == nil {
 		var raw []byte
-		if raw, err = f.get(ctx, id); err == nil {
+		if raw, err = f.fetch(ctx, id); err == nil {
 			err = json.Unmarshal(raw, &m)
 		}
 	}
@@ -98,7 +86,7 @@ func (f *Fetcher) Document(ctx context.Context, id string, appLinks []string) (*
 	}
 	var c *store.Client
 	if err == nil {
-		c, err = m.build("document", appLinks, time.Now())
+		c, err = m.build("document", time.Now())
 	}
 	if err != nil {
 		return nil, &Error{"invalid_client", fmt.Sprintf("the client's document %s cannot be used: %v", id, err)}
@@ -106,42 +94,14 @@ func (f *Fetcher) Document(ctx context.Context, id string, appLinks []string) (*
 	return c, nil
 }
 
-// get fetches JSON, or takes what was fetched within the last five minutes.
-func (f *Fetcher) get(ctx context.Context, from string) ([]byte, error) {
-	f.mu.Lock()
-	had, ok := f.kept[from]
-	f.mu.Unlock()
-	if ok && time.Since(had.at) < documentFresh {
-		return had.raw, nil
-	}
+// fetch gets JSON.
+func (f *Fetcher) fetch(ctx context.Context, from string) ([]byte, error) {
 	select {
 	case f.room <- struct{}{}:
 		defer func() { <-f.room }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	raw, err := f.fetch(ctx, from)
-	if err == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if len(f.kept) >= maxKept {
-			clear(f.kept)
-		}
-		f.kept[from] = fetched{raw, time.Now()}
-	}
-	return raw, err
-}
-
-// forget makes the next get of from a fetch, unless the last was just now.
-func (f *Fetcher) forget(from string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.kept[from].at) > 15*time.Second {
-		delete(f.kept, from)
-	}
-}
-
-func (f *Fetcher) fetch(ctx context.Context, from string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
 		return nil, err

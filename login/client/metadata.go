@@ -40,8 +40,8 @@ const (
 )
 
 // build checks what the client says and makes the client of it.
-func (m *metadata) build(source string, appLinks []string, now time.Time) (*store.Client, error) {
-	c := &store.Client{ID: m.ID, Name: clean(m.Name), Redirects: usable(m.Redirects, appLinks), Source: source, Created: now}
+func (m *metadata) build(source string, now time.Time) (*store.Client, error) {
+	c := &store.Client{ID: m.ID, Name: clean(m.Name), Redirects: usable(m.Redirects), Source: source, Created: now}
 	if len(c.Redirects) == 0 {
 		return nil, &Error{"invalid_redirect_uri", "no redirect URI can be used: https, http on loopback, or a link that login.json lists"}
 	}
@@ -101,13 +101,13 @@ func clean(name string) string {
 }
 
 // Register makes a client of a registration's body (RFC 7591, section 3.1).
-func Register(body []byte, appLinks []string, now time.Time) (*store.Client, error) {
+func Register(body []byte, now time.Time) (*store.Client, error) {
 	var m metadata
 	if err := json.Unmarshal(body, &m); err != nil {
 		return nil, &Error{"invalid_client_metadata", "the body is not a JSON object of client metadata"}
 	}
 	m.ID, m.Methods = "c"+rand.Text(), nil // the plural list is of documents only
-	return m.build("registration", appLinks, now)
+	return m.build("registration", now)
 }
 
 // ByHand makes the clients of login.json.
@@ -119,7 +119,7 @@ func ByHand(c *settings.Config) (map[string]*store.Client, error) {
 		if len(f.JWKS) > 0 || f.JWKSURI != "" {
 			m.Method = PrivateKeyJWT
 		}
-		made, err := m.build("file", c.AppLinks, time.Time{})
+		made, err := m.build("file", time.Time{})
 		if err != nil || f.ID == "" {
 			wrong = append(wrong, fmt.Errorf("client %q of login.json needs an id and redirects: %w", f.ID, err))
 		}

@@ -16,9 +16,9 @@ const MaxRedirects = 20
 
 // usable keeps the redirect URIs that may ever be navigated to and drops the others:
 // clients register several, and refusing one would refuse them all.
-func usable(uris, appLinks []string) (kept []string) {
+func usable(uris []string) (kept []string) {
 	for _, raw := range uris {
-		if len(kept) < MaxRedirects && allowed(raw, appLinks) && !slices.Contains(kept, raw) {
+		if len(kept) < MaxRedirects && allowed(raw) && !slices.Contains(kept, raw) {
 			kept = append(kept, raw)
 		}
 	}
@@ -29,10 +29,13 @@ func usable(uris, appLinks []string) (kept []string) {
 // non-ASCII characters, quotes, the backslash, user parts and fragments.
 var printable = regexp.MustCompile("^[!$-&(-;=?A-[\\]^_`a-z{|}~]{1,1000}$")
 
-// allowed is https with a host, http on loopback (RFC 8252, section 7.3), or a listed
-// link of an app's own.
-func allowed(raw string, appLinks []string) bool {
-	if slices.Contains(appLinks, raw) {
+// cursorLink is Cursor's, the only redirect URI with an app's own scheme that is taken.
+const cursorLink = "cursor://anysphere.cursor-mcp/oauth/callback"
+
+// allowed is https with a host, http on loopback (RFC 8252, section 7.3), or
+// Cursor's link.
+func allowed(raw string) bool {
+	if raw == cursorLink {
 		return true
 	}
 	u, err := url.Parse(raw)
@@ -62,7 +65,7 @@ func Matches(c *store.Client, uri string) bool {
 // loopback writes a loopback redirect URI without its port, or "" for any other.
 func loopback(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" || !settings.Loopback(u) || !allowed(raw, nil) {
+	if err != nil || u.Scheme != "http" || !settings.Loopback(u) || !allowed(raw) {
 		return ""
 	}
 	u.Host = strings.TrimSuffix(u.Host, ":"+u.Port())

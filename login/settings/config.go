@@ -19,9 +19,8 @@ type Config struct {
 	Subject   string     `json:"subject"` // the token's sub; default owner
 	OwnHost   bool       `json:"ownHost"` // nothing but login and its MCP URLs answers on the host name
 	Resources []Resource `json:"resources"`
-	Clients   []Client   `json:"clients"`      // registered by hand
-	AppLinks  []string   `json:"appRedirects"` // redirect URIs with a scheme of an app's own, exact
-	Base      string     `json:"-"`            // the issuer's path
+	Clients   []Client   `json:"clients"` // registered by hand
+	Base      string     `json:"-"`       // the issuer's path
 }
 
 // Resource is one MCP URL that tokens are for.
@@ -44,18 +43,14 @@ type Client struct {
 	JWKSURI   string          `json:"jwksUri"`
 }
 
-// CursorLink is the one app link that is allowed without being listed. MaxDays is the
-// longest that a consent can last. maxClaims is how many strings the edge takes from a claim.
+// MaxDays is the longest that a consent can last. maxClaims is how many strings the edge takes from a claim.
 const (
-	CursorLink = "cursor://anysphere.cursor-mcp/oauth/callback"
-	MaxDays    = 3650
-	maxClaims  = 100
+	MaxDays   = 3650
+	maxClaims = 100
 )
 
 var (
 	subjectForm = regexp.MustCompile(`^[A-Za-z0-9._@|:-]{1,64}$`)
-	appScheme   = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
-	browsers    = []string{"http", "https", "javascript", "data", "file", "blob", "about", "vbscript", "ws", "wss", "ftp", "filesystem", "view-source"}
 	grantForm   = regexp.MustCompile(`^(ask:)?(\*|method:[A-Za-z0-9/_.-]+|[A-Za-z0-9_.%-]+(/(\*|[A-Za-z0-9_.%-]+))?)$`)
 	plainPath   = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
 )
@@ -66,27 +61,30 @@ func (c *Config) parse(raw []byte) error {
 	if err := d.Decode(c); err != nil {
 		return fmt.Errorf("  not readable: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("  something follows the JSON object: remove it")
+	_, err := d.Token()
+	var m mistakes
+	m.unless(errors.Is(err, io.EOF), "something follows the JSON object: remove it")
+	u, ok := plainURL(c.Issuer)
+	m.unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
+	m.unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
+	if c.Subject = or(c.Subject, "owner"); ok {
+		c.Base = u.Path
 	}
-	wrong := []error{c.checkIssuer()}
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("  "+format, args...)) }
-	if c.Subject = or(c.Subject, "owner"); !subjectForm.MatchString(c.Subject) {
-		say("subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
-	}
-	if len(c.Resources) == 0 {
-		say(`resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
-	}
+	m.unless(subjectForm.MatchString(c.Subject), "subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
+	m.unless(len(c.Resources) > 0, `resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
 	for i := range c.Resources {
-		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), say)
+		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), &m)
 	}
-	for _, link := range c.AppLinks {
-		if u, err := url.Parse(link); err != nil || !appScheme.MatchString(u.Scheme) || slices.Contains(browsers, u.Scheme) || u.Host == "" {
-			say("appRedirects: %q is no link of an app's own, such as %s", link, CursorLink)
-		}
+	return errors.Join(m...)
+}
+
+// mistakes collects what is wrong.
+type mistakes []error
+
+func (m *mistakes) unless(ok bool, format string, args ...any) {
+	if !ok {
+		*m = append(*m, fmt.Errorf("  "+format, args...))
 	}
-	c.AppLinks = append(c.AppLinks, CursorLink)
-	return errors.Join(wrong...)
 }
 
 // plainURL is https, or http on loopback, with host and path and nothing else.
@@ -99,47 +97,25 @@ func plainURL(raw string) (*url.URL, bool) {
 	return u, bare && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u))
 }
 
-func (c *Config) checkIssuer() error {
-	u, ok := plainURL(c.Issuer)
-	switch {
-	case !ok:
-		return fmt.Errorf(`  issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
-	case strings.HasSuffix(c.Issuer, "/"):
-		return fmt.Errorf("  issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
-	}
-	c.Base = u.Path
-	return nil
-}
-
-func (r *Resource) check(at string, say func(string, ...any)) {
-	if _, ok := plainURL(r.URL); !ok {
-		say("%s: url %q: write the https URL that is typed into the client", at, r.URL)
-	}
-	if len(r.Grants) == 0 || len(r.Grants) > maxClaims || len(r.Egress) > maxClaims {
-		say("%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
-	}
+func (r *Resource) check(at string, m *mistakes) {
+	_, ok := plainURL(r.URL)
+	m.unless(ok, "%s: url %q: write the https URL that is typed into the client", at, r.URL)
+	m.unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims, "%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
 	for _, g := range r.Grants {
-		if !grantForm.MatchString(g) {
-			say("%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
-		}
+		m.unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
 	}
 	for _, e := range r.Egress {
-		if e == "" || strings.ContainsAny(e, " \t\r\n,") {
-			say("%s: egress %q is no rule", at, e)
-		}
+		m.unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "%s: egress %q is no rule", at, e)
 	}
 	if r.Ticked == nil {
 		r.Ticked = &r.Grants
 	}
 	for _, t := range *r.Ticked {
-		if !slices.Contains(r.Grants, t) && !slices.Contains(r.Egress, t) {
-			say("%s: ticked %q stands in neither grants nor egress", at, t)
-		}
+		m.unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t), "%s: ticked %q stands in neither grants nor egress", at, t)
 	}
 	var err error
-	if r.Days, err = strconv.Atoi(strings.TrimSuffix(or(r.Expires, "90d"), "d")); err != nil || r.Days < 1 || r.Days > MaxDays {
-		say("%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
-	}
+	r.Days, err = strconv.Atoi(strings.TrimSuffix(or(r.Expires, "90d"), "d"))
+	m.unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
 	r.Name = or(r.Name, r.URL)
 }
 

@@ -37,9 +37,9 @@ func TestDefaults(t *testing.T) {
 // Every mistake stands in the one message.
 func TestAllMistakesAtOnce(t *testing.T) {
 	_, err := load(t, `{"issuer":"http://host.example/mcp-login","subject":"a b","resources":[
-		{"url":"http://host.example/x","grants":["a b"],"egress":["x y"],"ticked":["z"],"expires":"0d"}],"appRedirects":["javascript:x"]}`,
+		{"url":"http://host.example/x","grants":["a b"],"egress":["x y"],"ticked":["z"],"expires":"0d"}]}`,
 		"LOGIN_ADDR", "0.0.0.0:1", "LOGIN_STATE_DIR", "", "LOGIN_IN_CONTAINER", "maybe")
-	for _, part := range []string{"issuer", "subject", "url", `grant "a b"`, `egress "x y"`, `ticked "z"`, `expires "0d"`, "javascript:x", "LOGIN_ADDR", "LOGIN_STATE_DIR", "LOGIN_IN_CONTAINER"} {
+	for _, part := range []string{"issuer", "subject", "url", `grant "a b"`, `egress "x y"`, `ticked "z"`, `expires "0d"`, "LOGIN_ADDR", "LOGIN_STATE_DIR", "LOGIN_IN_CONTAINER"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s is not named in: %v", part, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"maps"
 	"regexp"
 	"slices"
 	"time"
@@ -77,24 +78,15 @@ func (k SigningKey) Key() (*ecdsa.PrivateKey, error) {
 
 var grantID = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// begin fills what a new state lacks. Ids of the list that it does not know stay revoked.
-func (s *State) begin(listed []string, now time.Time) {
-	s.Version = max(s.Version, Version)
-	if s.Secret == nil {
-		s.Secret = []byte(rand.Text() + rand.Text())
+func newState() State {
+	return State{
+		Secret:  []byte(rand.Text() + rand.Text()),
+		Clients: map[string]*Client{}, Grants: map[string]*Grant{}, Revoked: map[string]time.Time{}, Assertions: map[string]time.Time{},
 	}
-	if s.Clients == nil {
-		s.Clients = map[string]*Client{}
-	}
-	if s.Grants == nil {
-		s.Grants = map[string]*Grant{}
-	}
-	if s.Revoked == nil {
-		s.Revoked = map[string]time.Time{}
-	}
-	if s.Assertions == nil {
-		s.Assertions = map[string]time.Time{}
-	}
+}
+
+// adopt makes ids of the list that the state does not know stay revoked.
+func (s *State) adopt(listed []string, now time.Time) {
 	for _, id := range listed {
 		if _, known := s.Revoked[id]; !known && grantID.MatchString(id) {
 			s.Revoked[id] = now
@@ -116,21 +108,9 @@ const (
 func (s *State) Tidy(now time.Time) (changed bool, err error) {
 	size := func() int { return len(s.Grants) + len(s.Revoked) + len(s.Assertions) + len(s.Signing) }
 	before := size()
-	for id, g := range s.Grants {
-		if now.After(g.Expires) {
-			delete(s.Grants, id)
-		}
-	}
-	for id, at := range s.Revoked {
-		if now.Sub(at) > RevokedFor {
-			delete(s.Revoked, id)
-		}
-	}
-	for id, until := range s.Assertions {
-		if now.After(until) {
-			delete(s.Assertions, id)
-		}
-	}
+	maps.DeleteFunc(s.Grants, func(_ string, g *Grant) bool { return now.After(g.Expires) })
+	maps.DeleteFunc(s.Revoked, func(_ string, at time.Time) bool { return now.Sub(at) > RevokedFor })
+	maps.DeleteFunc(s.Assertions, func(_ string, until time.Time) bool { return now.After(until) })
 	if len(s.Signing) > 1 && now.Sub(s.Signing[1].Created) > KeyAhead+KeyOverlap {
 		s.Signing = slices.Clone(s.Signing[1:])
 	}

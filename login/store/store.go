@@ -74,6 +74,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) read(say func(string)) error {
+	s.state = newState()
 	path := filepath.Join(s.dir.Name(), fileName)
 	raw, err := os.ReadFile(path)
 	if err == nil {
@@ -81,7 +82,7 @@ func (s *Store) read(say func(string)) error {
 			err = errors.New("it has no version")
 		}
 		if err != nil {
-			s.state = State{}
+			s.state = newState()
 			aside := path + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000")
 			say(fmt.Sprintf("%s could not be read (%v): it is kept as %s, and login begins anew", path, err, aside))
 			err = os.Rename(path, aside)
@@ -97,7 +98,8 @@ func (s *Store) read(say func(string)) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	s.state.begin(strings.Fields(string(list)), time.Now())
+	s.state.adopt(strings.Fields(string(list)), time.Now())
+	s.state.Version = Version
 	s.seq, s.listed = 1, "unread"
 	return s.flush(1)
 }

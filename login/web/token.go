@@ -99,20 +99,6 @@ func (l *limiter) full(who string, now time.Time) bool {
 	return l.each[who] > registrationsEach
 }
 
-// registered is the answer to a registration (RFC 7591, section 3.2.1): no member is
-// null, since clients' parsers refuse that.
-type registered struct {
-	ID        string   `json:"client_id"`
-	Issued    int64    `json:"client_id_issued_at"`
-	Name      string   `json:"client_name,omitempty"`
-	Redirects []string `json:"redirect_uris"`
-	Method    string   `json:"token_endpoint_auth_method"`
-	Grants    []string `json:"grant_types"`
-	Responses []string `json:"response_types"`
-	Scope     string   `json:"scope"`
-	JWKSURI   string   `json:"jwks_uri,omitempty"`
-}
-
 // register is RFC 7591.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	now := s.Now()
@@ -126,7 +112,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusRequestEntityTooLarge, "invalid_client_metadata", "the body is larger than 8 KiB")
 		return
 	}
-	c, err := client.Register(body, s.Config.AppLinks, now)
+	c, err := client.Register(body, now)
 	if err == nil {
 		err = s.Store.Update(func(st *store.State) error { makeRoom(st, now); st.Clients[c.ID] = c; return nil })
 	}
@@ -134,10 +120,15 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, err)
 		return
 	}
-	answer(w, http.StatusCreated, registered{
-		ID: c.ID, Issued: now.Unix(), Name: c.Name, Redirects: c.Redirects, Method: c.Methods[0], JWKSURI: c.JWKSURI,
-		Grants: []string{"authorization_code", "refresh_token"}, Responses: []string{"code"}, Scope: "mcp offline_access",
-	})
+	made := map[string]any{ // no member is null: clients' parsers refuse that (RFC 7591, section 3.2.1)
+		"client_id": c.ID, "client_id_issued_at": now.Unix(), "client_name": c.Name, "redirect_uris": c.Redirects,
+		"token_endpoint_auth_method": c.Methods[0], "grant_types": []string{"authorization_code", "refresh_token"},
+		"response_types": []string{"code"}, "scope": "mcp offline_access",
+	}
+	if c.JWKSURI != "" {
+		made["jwks_uri"] = c.JWKSURI
+	}
+	answer(w, http.StatusCreated, made)
 }
 
 func void(c *store.Client, now time.Time) bool {
@@ -174,7 +165,7 @@ func (s *Server) client(ctx context.Context, id string) (*store.Client, error) {
 		}
 	})
 	if found == nil && strings.HasPrefix(id, "https://") {
-		return s.Fetch.Document(ctx, id, s.Config.AppLinks)
+		return s.Fetch.Document(ctx, id)
 	}
 	if found == nil {
 		return nil, &client.Error{Code: "invalid_client", Text: "this client is not known here: remove it in your assistant and add it again"}
