@@ -47,6 +47,13 @@ func TestOnlyListedPrincipals(t *testing.T) {
 		if a, seen := s.send(t, me, "/mcp/mcp", readFile); a.status != 200 || seen.Get("X-Sallyport-Tools") != "read_file" || seen.Get("X-Sallyport-Principal") != "oauth:me@example.net" {
 			t.Errorf("the listed one: %d %s %v", a.status, a.body, seen)
 		}
+		// Names are compared as they are written: Auth0's and others' have capitals and bars.
+		s.guard(t, i.oauth(`tools: [read_file], principals: {"auth0|aBcD": "read_file"}`))
+		for sub, status := range map[string]int{"auth0|aBcD": 200, "auth0|abcd": 403} {
+			if a, _ := s.send(t, i.plain(map[string]any{"sub": sub}), "/mcp/mcp", readFile); a.status != status {
+				t.Errorf("%s: %d %s", sub, a.status, a.body)
+			}
+		}
 		s.guard(t, i.oauth(`principalClaim: email, tools: [read_file], principals: {"self.registered@example.net": [read_file]}`))
 		if a, _ := s.send(t, tool, "/mcp/mcp", readFile); a.status != 200 {
 			t.Errorf("twin: %d %s", a.status, a.body)
