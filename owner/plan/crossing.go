@@ -38,7 +38,8 @@ func crossings(all []powers) (plan Plan) {
 }
 
 // owned reports a workspace that contains the checkout in which plan was
-// started, or lies in it elsewhere than in the folder "workspace".
+// started, or lies in it elsewhere than in the folder "workspace". What a server
+// keeps for itself in .sallyport (records, its socket) is no workspace.
 func owned(workspace string) Plan {
 	here, err := os.Getwd()
 	if err != nil {
@@ -46,6 +47,9 @@ func owned(workspace string) Plan {
 	}
 	if _, err := os.Stat(filepath.Join(here, "docker-compose.yml")); err != nil {
 		return nil // not started in an installation
+	}
+	if Within(filepath.Join(here, ".sallyport"), workspace) && filepath.Base(filepath.Dir(filepath.Dir(workspace))) == ".sallyport" {
+		return nil
 	}
 	if Within(workspace, here) || Within(here, workspace) && !Within(filepath.Join(here, "workspace"), workspace) {
 		return Plan{{Part: "sandbox", What: fmt.Sprintf("change what the owner runs in %s (Makefile, docker-compose.yml, traefik-dynamic.yml): its mount is %s", here, workspace)}}
