@@ -39,6 +39,8 @@ var proven = []struct{ command, by string }{
 	{"docker run", "e2e/docker TestMakeUp"},
 	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "hub/service TestAggregate"},
 	{"docker compose exec hub sallyport accept", "hub/service TestChangedDefinitionIsWithheld"},
+	{"npm install --prefix programs", "outside: a package registry; the folder is as e2e/hub TestTenAgentsOnThreeServers makes it"},
+	{"bin/sallyport import", "owner/imports TestClientsFiles"},
 	{"sallyport accept", "owner/accept TestThroughTheSocket"},
 	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},

@@ -246,7 +246,7 @@ fi
 keys
 forbidden
 login
-folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config"
+folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config programs"
 folders="$folders .sallyport/audit .sallyport/audit/sandboxd .sallyport/audit/hub .sallyport/audit/login .sallyport/run .sallyport/run/sandboxd .sallyport/run/hub"
 tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token .sallyport/owner/key"
 files=".env $tokens config/mcp.json"

@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/audit"
 	"github.com/sallyport-dev/sallyport/owner/doctor"
 	"github.com/sallyport-dev/sallyport/owner/hosts"
+	"github.com/sallyport-dev/sallyport/owner/imports"
 	"github.com/sallyport-dev/sallyport/owner/plan"
 	"github.com/sallyport-dev/sallyport/owner/token"
 	"github.com/sallyport-dev/sallyport/owner/watch"
@@ -39,6 +40,7 @@ var program = cli.Program{
 		{Name: "sessions", Help: "list the open MCP sessions", Main: approve.Sessions},
 		{Name: "servers", Help: "list the hub's servers", Main: approve.Servers},
 		{Name: "audit", Help: "check and read the records of calls", Words: "verify tail grep show anchor", Main: audit.Main},
+		{Name: "import", Help: "take another program's MCP servers into mcp.json", Main: imports.Main},
 		{Name: "accept", Help: "accept changed tool definitions of a hub's server", Main: accept.Main},
 	},
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/internal/session"
-	"github.com/sallyport-dev/sallyport/jail"
 )
 
 // pollEvery is how often mcp.json is compared with what is in force. Reading it
@@ -181,43 +179,6 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 		c.Log.Warn("entry", "warnings", c.Warnings)
 	}
 	return lifecycle.New(c), nil
-}
-
-// child prepares a stdio entry: a private directory, and a jail around it.
-func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
-	dir, err := h.store.Private(e.Name)
-	if err != nil {
-		return nil, nil, err
-	}
-	program, err := find(e.Command)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Not InContainer: that would grant /tmp, which all servers share.
-	j, err := jail.New(jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: h.set.MaxTasks})
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrJail, err)
-	}
-	e.Warnings = append(e.Warnings, j.Notices()...)
-	env := []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8"}
-	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
-		env = append(env, key+"="+e.Env[key])
-	}
-	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir, Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
-}
-
-// find looks a command up where the hub's PATH says.
-func find(command string) (string, error) {
-	if filepath.IsAbs(command) {
-		return command, nil
-	}
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		file := filepath.Join(dir, command)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
-			return file, nil
-		}
-	}
-	return "", fmt.Errorf("command: there is no program %q in PATH", command)
 }
 
 // Visible implements aggregate.Catalog.

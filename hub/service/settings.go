@@ -18,7 +18,8 @@ type Settings struct {
 	CallTimeout time.Duration
 	Jail        jail.Mode // of stdio entries
 	MaxSessions int
-	MaxTasks    int // processes and threads of all stdio servers and the hub together
+	Programs    string // programs of stdio entries; "" where there are none
+	MaxTasks    int    // processes and threads of all stdio servers and the hub together
 	config.Owner
 }
 
@@ -40,6 +41,8 @@ func (s *Settings) Table() config.Table {
 				Help: "the longest that one call may take, whatever progress it reports"},
 			{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
+			{Env: "MCP_PROGRAMS", Default: "/programs", Set: config.Text(&s.Programs),
+				Help: "directory of programs for stdio servers, which they may read: its bin and node_modules/.bin stand first in their PATH; it may be missing"},
 			{Env: "MCP_MAX_PROCESSES", Default: "1024", Set: config.Number(&s.MaxTasks, 64, 1_000_000),
 				Help: "processes and threads of the hub and all stdio servers together (in a container at most its pids limit less 48); where they are used up, the server that is idle longest gives way"},
 			{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),

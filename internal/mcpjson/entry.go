@@ -63,6 +63,12 @@ func advice(kind, key string) string {
 		return "cannot be set: all clients share a container anyway"
 	case "cwd":
 		return "cannot be set: a stdio server has a private working directory"
+	case "envFile":
+		return `is not read: put its lines into config/hub.env and name each in "env": {"KEY": "${KEY}"}`
+	case "disabled":
+		return "does not exist: take the entry out"
+	case "autoApprove", "alwaysAllow", "disabledTools":
+		return `does not exist: which tools may be called is in the token's tools at the edge ("SERVER/TOOL")`
 	case "headersHelper":
 		return `is not supported, it would run a command in the hub: write "headers" with ${VAR}`
 	case "oauth":

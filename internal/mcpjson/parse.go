@@ -61,7 +61,12 @@ func topLevel(root any) (*strictjson.Object, error) {
 				r.Fail(field, "must be an object that maps names to servers")
 			}
 		},
-	}, func(string) string { return "" })
+	}, func(key string) string {
+		if key == "servers" || key == "globalShortcut" || key == "mcp" || key == "inputs" || key == "projects" {
+			return "is another program's: take its servers over with `sallyport import FILE`"
+		}
+		return ""
+	})
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
@@ -105,7 +110,7 @@ func kind(r *strictjson.Reader, o *strictjson.Object) string {
 	v, found := o.Values["type"]
 	if !found {
 		if _, remote := o.Values["url"]; remote {
-			r.Fail("type", `is missing: "http" or "sse" for a server with a url`)
+			r.Fail("type", `is missing: "http" or "sse" for a server with a url (`+"`sallyport import`"+` reads the files of Cursor and others)`)
 			return ""
 		}
 		return Stdio
@@ -113,7 +118,7 @@ func kind(r *strictjson.Reader, o *strictjson.Object) string {
 	switch s, _ := v.(string); s {
 	case Docker, Unix, TCP, Stdio, HTTP, SSE:
 		return s
-	case "streamable-http": // Claude Code's second name for it
+	case "streamable-http", "streamable_http", "streamableHttp": // other programs' names for it
 		return HTTP
 	case "ws":
 		r.Fail("type", "ws is not supported: use http, sse, stdio, docker, unix or tcp")
