@@ -48,6 +48,9 @@ func TestRefusals(t *testing.T) {
 			{"backend, Principal doubled", with(post(backend, c.Sandbox.Token, initialize), grants, http.Header{"X-Sallyport-Principal": {"token:a", "token:b"}}), 403, "x-sallyport-principal"},
 			{"backend, Tools doubled", with(post(backend, c.Sandbox.Token, initialize), grants, http.Header{"X-Sallyport-Tools": {"a", "b"}}), 403, "x-sallyport-tools"},
 			{"backend, Ask doubled", with(post(backend, c.Sandbox.Token, initialize), grants, http.Header{"X-Sallyport-Ask": {"a", "b"}}), 403, "x-sallyport-ask"},
+			{"backend, Egress doubled", with(post(backend, c.Sandbox.Token, initialize), grants, http.Header{"X-Sallyport-Egress": {"a.example", "b.example"}}), 403, "x-sallyport-egress"},
+			{"backend, Request doubled", with(post(backend, c.Sandbox.Token, initialize), grants, http.Header{"X-Sallyport-Request": {"a", "b"}}), 403, "x-sallyport-request"},
+			{"backend, Egress alone", with(post(backend, c.Sandbox.Token, initialize), http.Header{"X-Sallyport-Egress": {"a.example"}}), 403, "x-sallyport-principal"},
 		} {
 			t.Run(r.name, func(t *testing.T) {
 				got := do(t, r.request)
