@@ -4,9 +4,10 @@ WORKSPACE ?= workspace
 # As it was written, whatever quotes and dollars are in it: make expands what it exports.
 unexport WORKSPACE
 FOLDER_TO_SERVE = '$(subst ','\'',$(value WORKSPACE))'
+HOSTS_TO_REACH  = '$(subst ','\'',$(value EGRESS))'
 PREFIX    ?= /usr/local
 COMPOSE   ?= docker compose
-BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy
+BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy bin/sallyport-egress
 
 .DEFAULT_GOAL := help
 .PHONY: help run up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
@@ -14,8 +15,8 @@ BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/
 help: ## Say what there is
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik
-	@exec bin/sallyport-run -workspace $(FOLDER_TO_SERVE)
+run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik (EGRESS=go,npm,HOST: what commands may reach)
+	@exec bin/sallyport-run -workspace $(FOLDER_TO_SERVE) -egress $(HOSTS_TO_REACH)
 
 up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth, LOGIN=off: without)
 	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login
@@ -67,6 +68,7 @@ bin/sallyport: FOLDER = owner
 bin/sallyport-run: FOLDER = owner/run
 bin/sallyport-hub: FOLDER = hub
 bin/sallyport-dockerproxy: FOLDER = dockerproxy
+bin/sallyport-egress: FOLDER = egress
 $(BINARIES):
 	@CGO_ENABLED=0 go build -mod=vendor -trimpath -buildvcs=false -o $@ ./$(FOLDER)
 	@chmod 0755 bin $@

@@ -27,7 +27,7 @@ var linked = []struct {
 	{"owner", []string{"owner", "dockerproxy/container", "hub/pins", "jail", "internal"}},
 	{"egress", []string{"egress", "internal"}},
 	// make run is edge and sandbox in one process, and nothing else.
-	{"owner/run", []string{"owner/run", "owner/token", "plugin", "sandboxd", "jail", "internal"}},
+	{"owner/run", []string{"owner/run", "owner/token", "owner/hosts", "egress", "plugin", "sandboxd", "jail", "internal"}},
 	{"plugin", []string{"plugin"}},
 }
 

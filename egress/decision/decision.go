@@ -45,9 +45,10 @@ func Refuse(v Verdict, format string, args ...any) *Refusal {
 	return &Refusal{Verdict: v, Say: fmt.Sprintf(format, args...)}
 }
 
-// Decide reports whether both lists allow t: granted is the principal's,
-// ceiling is EGRESS_ALLOW. private allows addresses of the home network too.
-func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.List) (private bool, refusal *Refusal) {
+// Decide reports whether both lists allow t: granted is the principal's, ceiling
+// is the one that stands in the setting called place. private allows addresses
+// of the home network too.
+func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.List, place string) (private bool, refusal *Refusal) {
 	_, inGranted := granted.Find(t)
 	rule, inCeiling := ceiling.Find(t)
 	if inGranted && inCeiling {
@@ -60,7 +61,7 @@ func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.L
 		places = append(places, listOf(principal))
 	}
 	if !inCeiling {
-		places = append(places, "EGRESS_ALLOW")
+		places = append(places, place)
 	}
 	r := Refuse(v, "%s is not on the list of allowed hosts. Retrying does not help: ask the owner to add the rule %q to %s.",
 		t, need, strings.Join(places, " and to "))

@@ -61,7 +61,7 @@ func (s *Server) connection(l *lease, c *net.UnixConn, in *bufio.Reader) {
 		x.refuse(refusalOf(err), true)
 		return
 	}
-	private, refusal := decision.Decide(h.target, l.command.Principal, l.granted, s.Ceiling)
+	private, refusal := decision.Decide(h.target, l.command.Principal, l.granted, s.Ceiling, s.place())
 	if refusal != nil {
 		x.refuse(refusal, true)
 		return

@@ -8,6 +8,7 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -35,6 +36,7 @@ const helloBound = 5 * time.Second
 // A Server decides for one ceiling. Its fields do not change while it runs.
 type Server struct {
 	Ceiling egressrule.List // EGRESS_ALLOW
+	Place   string          // what the owner calls the setting of Ceiling; "" is EGRESS_ALLOW
 	Audit   *audit.Log      // of each connection; nil records nothing
 	Limits  Limits          // the zero value is DefaultLimits
 
@@ -119,6 +121,8 @@ func (s *Server) open(ctx context.Context, c *net.UnixConn, command *egresswire.
 	}
 }
 
+func (s *Server) place() string { return cmp.Or(s.Place, "EGRESS_ALLOW") }
+
 func (s *Server) enter(ticket string, l *lease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +161,7 @@ func (s *Server) checkRule(ctx context.Context, text string, resolve bool) strin
 		return s.checkWildcard(rule)
 	}
 	target := egressrule.Target{Name: rule.Name, Port: rule.Port, Clear: rule.Clear}
-	private, refusal := decision.Decide(target, "", egressrule.List{rule}, s.Ceiling)
+	private, refusal := decision.Decide(target, "", egressrule.List{rule}, s.Ceiling, s.place())
 	if refusal != nil {
 		return refusal.Say
 	}

@@ -13,11 +13,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/process"
+	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/plugin"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 )
@@ -60,6 +62,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "With make, the setting goes in front: MCP_JAIL=group make run")
 		}
 		return 3
+	case errors.Is(err, errEgress):
+		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
+		return 2
 	case err != nil:
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 1
@@ -75,8 +80,15 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 			l.Close()
 		}
 	}()
+	ceiling, err := opt.ceiling(ctx, log)
+	if err != nil {
+		return err
+	}
 	box, err := serve.Open(set, stdout, log, func() (err error) {
 		if secret, err = opt.clientToken(set); err != nil {
+			return err
+		}
+		if err := opt.giveEgress(set); err != nil {
 			return err
 		}
 		l, err = listen(opt.addr)
@@ -86,6 +98,11 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 		return err
 	}
 	defer box.Close()
+	stop, err := opt.serveEgress(ctx, set, ceiling, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	backend := box.Server.Handler()
 	edge, err := plugin.New(ctx, behind(backend), edgeConfig(set, secret), "local")
 	if err != nil {
@@ -103,6 +120,9 @@ func edgeConfig(set serve.Settings, client string) *plugin.Config {
 	c.PathPrefix = set.BasePath
 	c.BackendToken = set.Token
 	c.Tokens = []plugin.Token{{Name: "local", Value: client, Tools: set.Tools}}
+	if set.Network == jail.Allowlist {
+		c.Tokens[0].Egress = []string{"*"} // all of what -egress names
+	}
 	c.AllowedOrigins = set.Origins
 	c.LogLevel = "error" // it warns of literal tokens, and here they are nowhere but in memory
 	return c
@@ -126,6 +146,10 @@ func (o options) lookup(name string) (string, bool) {
 		return o.workspace, true
 	case "MCP_REQUIRE_EDGE":
 		return "true", true
+	case "MCP_COMMAND_NETWORK":
+		if o.egress != "" {
+			return string(jail.Allowlist), true
+		}
 	case "MCP_AUTH_TOKEN":
 		return o.backendToken, true
 	case "MCP_AUTH_TOKEN_FILE", "MCP_IN_CONTAINER":
@@ -135,6 +159,9 @@ func (o options) lookup(name string) (string, bool) {
 		return value, true
 	}
 	value, ours := o.ownerFiles()[name]
+	if abs, err := filepath.Abs(value); ours && err == nil {
+		value = abs
+	}
 	return value, ours
 }
 

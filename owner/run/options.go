@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -21,7 +22,7 @@ import (
 )
 
 // Usage is the help text of the command.
-const Usage = `usage: sallyport-run [-workspace DIR] [-addr 127.0.0.1:PORT] [-token-file FILE]
+const Usage = `usage: sallyport-run [-workspace DIR] [-addr 127.0.0.1:PORT] [-token-file FILE] [-egress LIST]
 
 Serves one directory to MCP clients on this machine, with both gates in one
 process: the plugin's handler and, behind it, the sandbox. "make run" builds and
@@ -31,6 +32,9 @@ starts it.
   -addr HOST:PORT    a loopback address (default 127.0.0.1:18080)
   -token-file FILE   the client token, made once if missing
                      (default .sallyport/edge/client-token)
+  -egress LIST       hosts that commands may reach, as rules of egress and names
+                     of package managers: go,npm,pip,cargo,apt,api.example.com
+                     (default none; docs/egress.md)
 
 The settings of "sandboxd" apply as environment variables (MCP_TOOLS,
 MCP_JAIL, MCP_COMMAND_NETWORK, ...), except those for address, workspace and
@@ -50,11 +54,13 @@ func (o options) state() string {
 // ownerFiles are where calls are recorded and the owner's socket is, unless the
 // environment says otherwise.
 func (o options) ownerFiles() map[string]string {
-	return map[string]string{
+	files := map[string]string{
 		"MCP_AUDIT_FILE":     filepath.Join(o.state(), "audit", "sandboxd", "audit.jsonl"),
 		"MCP_OWNER_SOCKET":   filepath.Join(o.state(), "run", "sandboxd", "owner.sock"),
 		"MCP_OWNER_KEY_FILE": filepath.Join(o.state(), "owner", "key"),
 	}
+	maps.Copy(files, o.egressFiles())
+	return files
 }
 
 // makeOwnerFiles makes their folders, and the key once. They belong to the owner
@@ -74,7 +80,7 @@ func (o options) makeOwnerFiles() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
-		if setting != "MCP_OWNER_KEY_FILE" {
+		if setting != "MCP_OWNER_KEY_FILE" && setting != "MCP_EGRESS_KEY_FILE" {
 			continue
 		}
 		switch err := keysocket.Create(path); {
@@ -96,6 +102,7 @@ const (
 type options struct {
 	workspace, addr, tokenFile string
 	backendToken               string
+	egress                     string // names of tools and rules; empty: commands have no network
 }
 
 func parse(args []string) (options, error) {
@@ -105,6 +112,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.workspace, "workspace", defaultWorkspace, "")
 	f.StringVar(&o.addr, "addr", defaultAddr, "")
 	f.StringVar(&o.tokenFile, "token-file", defaultToken, "")
+	f.StringVar(&o.egress, "egress", "", "")
 	if err := f.Parse(args); err != nil {
 		return o, fmt.Errorf("%w; see sallyport-run -h", err)
 	}
