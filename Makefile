@@ -18,7 +18,7 @@ help: ## Say what there is
 run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik (EGRESS=go,npm,HOST: what commands may reach)
 	@exec bin/sallyport-run -workspace $(FOLDER_TO_SERVE) -egress $(HOSTS_TO_REACH)
 
-up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth, LOGIN=off: without)
+up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth; EGRESS=go,npm,HOST: what commands may reach; off ends either)
 	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login
 	@$(COMPOSE) up --detach --build --wait || { $(COMPOSE) logs --tail 20; exit 1; }
 	@sh deploy/env.sh -show
@@ -26,8 +26,8 @@ up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with O
 down: ## Stop the stack
 	@$(COMPOSE) down
 
-env: ## Write .env and the tokens for the stack, once; never over what is there
-	@WORKSPACE=$(FOLDER_TO_SERVE) LOGIN="$(LOGIN)" sh deploy/env.sh
+env: $(if $(filter-out off,$(EGRESS)),bin/sallyport) ## Write .env and the tokens for the stack, once; never over what is there
+	@WORKSPACE=$(FOLDER_TO_SERVE) LOGIN="$(LOGIN)" EGRESS=$(HOSTS_TO_REACH) sh deploy/env.sh
 
 test-quick: ## Lint and unit tests, under 3 minutes
 	@cd e2e && go run ./cmd/gates -quick

@@ -2,6 +2,7 @@
 # Writes .env and the tokens that docker-compose.yml needs, once; what is there stays
 # as it is. `make env` runs it; with -show it only says how to connect.
 #
+#   EGRESS=LIST     hosts that commands may reach (docs/egress.md), or off
 #   WORKSPACE=DIR        the directory to serve, if .env does not say so yet
 #   LOGIN=https://HOST   turn the login server on (docs/login.md); LOGIN=off: off again
 set -eu
@@ -225,6 +226,30 @@ login() {
 	profile login on
 }
 
+# egress turns the way to listed hosts on or off, where EGRESS says so. Names of package
+# managers become the rules that they need, in .env, where they can be read.
+egress() {
+	case ${EGRESS:-} in
+	'') return ;;
+	off)
+		put EGRESS_ALLOW ''
+		put COMPOSE_FILE ''
+		profile egress off
+		return
+		;;
+	esac
+	rules=$(set -f && bin/sallyport hosts $(printf '%s' "$EGRESS" | tr ',' ' ')) || die "EGRESS=$EGRESS: see above"
+	rules=$(printf '%s\n' "$rules" | paste -sd, -)
+	case $(setting COMPOSE_FILE docker-compose.yml:deploy/egress.yml) in
+	docker-compose.yml:deploy/egress.yml) ;;
+	*) die ".env has a COMPOSE_FILE of your own: add deploy/egress.yml to it, EGRESS_ALLOW=$rules, and egress to COMPOSE_PROFILES" ;;
+	esac
+	put EGRESS_ALLOW "$rules"
+	put COMPOSE_FILE docker-compose.yml:deploy/egress.yml
+	profile egress on
+	say "Commands may reach: $rules"
+}
+
 if [ "${1:-}" = -show ]; then
 	show
 	exit
@@ -246,9 +271,10 @@ fi
 keys
 forbidden
 login
+egress
 folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config programs"
-folders="$folders .sallyport/audit .sallyport/audit/sandboxd .sallyport/audit/hub .sallyport/audit/login .sallyport/run .sallyport/run/sandboxd .sallyport/run/hub"
-tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token .sallyport/owner/key"
+folders="$folders .sallyport/audit .sallyport/audit/sandboxd .sallyport/audit/hub .sallyport/audit/login .sallyport/run .sallyport/run/sandboxd .sallyport/run/hub .sallyport/egress .sallyport/run/egress .sallyport/audit/egress"
+tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token .sallyport/owner/key .sallyport/egress/key"
 files=".env $tokens config/mcp.json"
 mkdir -p $folders
 for file in $tokens; do
