@@ -164,7 +164,13 @@ func environment(t *testing.T, token string) []string {
 // node runs a Node program to its end and returns its stdout.
 func node(t *testing.T, token string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return nodeFor(t, patience, token, args...)
+}
+
+// nodeFor is node with another bound.
+func nodeFor(t *testing.T, most time.Duration, token string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", args...)
 	cmd.Env = environment(t, token)

@@ -35,7 +35,7 @@ func TestHeldCalls(t *testing.T) {
 		{"sdk-1-17", "sse"}, {"sdk-1-17", "mcp"}, {"sdk-1-32", "mcp"},
 	} {
 		all.Go(func() {
-			out := node(t, c.Token, append([]string{script, v.pkg, v.how, c.Base}, cases...)...)
+			out := nodeFor(t, patience+heldLong, c.Token, append([]string{script, v.pkg, v.how, c.Base}, cases...)...)
 			var got map[string]visit
 			if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != len(cases) {
 				t.Errorf("%s %s: %v in %q", v.pkg, v.how, err, out)
