@@ -60,15 +60,24 @@ func (p *Process) signal(sig syscall.Signal) {
 	unix.Kill(-1, sig)
 }
 
-// alive says whether anything of the command is left. Beside a chain of forks
-// the answer may be too early a no; the kill that follows misses nothing.
+// alive says whether anything of the command is left: its program, what was
+// seen alive last, or any other process in the domain, in the order of what it
+// costs to ask. Beside a chain of forks the answer may be too early a no; the
+// kill that follows misses nothing.
 func (p *Process) alive() bool {
+	if !children.ended(p.pid) {
+		return true
+	}
 	if p.jail.cfg.Mode != policy.Full {
-		return !children.ended(p.pid)
+		return false
+	}
+	if p.seen != 0 && unix.Kill(p.seen, 0) == nil {
+		return true
 	}
 	pids, err := others()
 	for _, pid := range pids {
 		if unix.Kill(pid, 0) == nil {
+			p.seen = pid
 			return true
 		}
 	}

@@ -31,6 +31,7 @@ type Process struct {
 	kill     context.CancelFunc
 	killed   context.Context // stopped ends with it
 	done     chan struct{}
+	seen     int // a process of the command that was alive at the last look
 	begun    time.Time
 	starved  atomic.Bool
 	result   Result
