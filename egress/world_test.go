@@ -191,7 +191,9 @@ func start(t *testing.T, allow string) *egress {
 func startIn(t *testing.T, dir, allow string, uid int) *egress {
 	t.Helper()
 	e := &egress{t: t, uid: uid, audit: filepath.Join(dir, "audit", "audit.jsonl")}
-	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "e.sock")
+	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "run", "e.sock")
+	os.Mkdir(filepath.Dir(socket), 0o700)
+	os.Chown(filepath.Dir(socket), uid, uid)
 	os.WriteFile(keyFile, []byte(key+"\n"), 0o600)
 	os.Chown(keyFile, uid, uid)
 	e.env = []string{"EGRESS_SOCKET=" + socket, "EGRESS_KEY_FILE=" + keyFile, "EGRESS_ALLOW=" + allow, "EGRESS_AUDIT_FILE=" + e.audit}
