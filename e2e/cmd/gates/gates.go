@@ -31,7 +31,12 @@ var areas = []struct {
 	{"docker", []string{"docker"}},
 	{"conformance", []string{"conformance"}},
 	{"login", []string{"login"}},
+	{"egress", nil}, // its tests are root's own, in a network namespace of theirs
 }
+
+// egressTests start sandboxd, containers and package managers, so they come with
+// the end-to-end tests and not with the unit tests.
+var egressTests = []string{"./egress", "./jail/nettest"}
 
 // gates returns them in the order in which they fail fastest.
 func gates(root string) []gate {
@@ -50,6 +55,9 @@ func gates(root string) []gate {
 	}
 	for i, area := range areas {
 		all = append(all, gate{area.name, func() (n count) {
+			if area.name == "egress" {
+				return goTest(root, append([]string{"-count=1", "-p=1", "-timeout=15m"}, egressTests...)...)
+			}
 			folders := area.packages
 			if area.name == "login" { // its own module, whose tests start its real binary
 				n.add(goTest(filepath.Join(root, "login"), "-count=1", "-timeout=10m", "./..."))
@@ -162,7 +170,10 @@ func unit(root string) (n count) {
 		return count{failed: 1}
 	}
 	const jail = "/jail"
-	others := slices.DeleteFunc(strings.Fields(string(packages)), func(name string) bool { return strings.HasSuffix(name, jail) })
+	elsewhere := func(name string) bool {
+		return strings.HasSuffix(name, jail) || slices.ContainsFunc(egressTests, func(test string) bool { return strings.HasSuffix(name, test[1:]) })
+	}
+	others := slices.DeleteFunc(strings.Fields(string(packages)), elsewhere)
 	n.add(goTest(root, slices.Concat(args, others)...))
 	n.add(goTest(root, append(args, "."+jail)...))
 	return n
