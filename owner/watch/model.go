@@ -21,6 +21,7 @@ type model struct {
 	prompt        bool   // a reason is being typed
 	reason        string
 	help          bool
+	others        bool // sessions and servers are shown instead of calls
 	said          string
 }
 
@@ -97,6 +98,8 @@ func (m *model) press(k string) act {
 		return act{quit: true}
 	case "?":
 		m.help = !m.help
+	case "l":
+		m.others, m.open, m.scroll = !m.others, false, 0
 	case keyUp, "k":
 		return m.move(-1)
 	case keyDown, "j":
@@ -111,7 +114,7 @@ func (m *model) press(k string) act {
 			return act{path: it.path, watch: it.id(), request: ownersock.Request{Op: ownersock.OpOutput}}
 		}
 	case keyEsc:
-		m.open, m.help = false, false
+		m.open, m.help, m.others = false, false, false
 	case "p":
 		return m.pause("")
 	default:
@@ -178,7 +181,7 @@ func (m *model) typed(k string) act {
 
 // move selects another item, or scrolls the open one.
 func (m *model) move(by int) act {
-	if m.open {
+	if m.open || m.others {
 		m.scroll = max(0, m.scroll+by)
 		return act{}
 	}

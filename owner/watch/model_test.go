@@ -9,6 +9,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/approval"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
+	"github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 )
 
@@ -133,6 +134,25 @@ func TestStopPauseAndDown(t *testing.T) {
 	m.press(keyEsc)
 	m.press("?")
 	want(t, check(t, m), "PgUp")
+}
+
+// Sessions and servers have a list of their own.
+func TestLists(t *testing.T) {
+	v := seen{path: "p", servers: []ownersock.Upstream{{Name: "notes", Type: "docker", State: "asleep\x1b[2J"}}}
+	for n := range 100 {
+		v.sessions = append(v.sessions, session.Info{Name: fmt.Sprint("s", n), Principal: "token:poke\x1b", Last: time.Now()})
+	}
+	m := at80x24(v)
+	m.press("l")
+	want(t, check(t, m), "s0", `token:poke\u{1b}`)
+	for range 20 {
+		m.press(keyPgDn)
+		check(t, m)
+	}
+	want(t, check(t, m), "notes", "docker", "asleep")
+	if m.press("l"); strings.Contains(check(t, m), "notes") {
+		t.Error("the list stays")
+	}
 }
 
 // Thousands of items, wide and hostile characters, and small terminals.

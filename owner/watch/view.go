@@ -15,7 +15,7 @@ const keysHelp = `Up, Down  select            Enter  show it whole, and the outp
 a  approve once             g  approve this exact call for 15 minutes
 d  deny, with a reason      t  approve this tool of this principal for 15 minutes
 s  stop, S  stop at once    p  pause everything, P  pause this principal; again: resume
-PgUp, PgDn  scroll          q  quit`
+l  sessions and servers     PgUp, PgDn  scroll     q  quit`
 
 // view is the whole page: at most height lines, none wider than width.
 func (m *model) view() []string {
@@ -72,8 +72,11 @@ func (m *model) header() (lines []string) {
 // list shows the items around the selected one.
 func (m *model) list(height int) (lines []string) {
 	list := m.items()
-	if m.help {
+	switch {
+	case m.help:
 		return strings.Split(keysHelp, "\n")
+	case m.others:
+		return m.rest(height)
 	}
 	if len(list) == 0 {
 		return []string{"", "Nothing runs and nothing waits."}
@@ -88,6 +91,24 @@ func (m *model) list(height int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// rest lists sessions and the hub's servers.
+func (m *model) rest(height int) []string {
+	lines := []string{"Sessions (sallyport stop ID ends one):"}
+	for _, s := range m.servers {
+		for _, one := range s.sessions {
+			lines = append(lines, fmt.Sprintf("  %-14s %-30s %d requests, last %s ago", one.Name, terminal.Line(one.Principal, 60), one.Requests, approve.Since(one.Last)))
+		}
+	}
+	lines = append(lines, "", "Servers of the hub:")
+	for _, s := range m.servers {
+		for _, u := range s.servers {
+			lines = append(lines, terminal.Line(fmt.Sprintf("  %-20s %-8s %-10s %d withheld %s", u.Name, u.Type, u.State, len(u.Withheld), u.Reason), 4*m.width))
+		}
+	}
+	m.scroll = max(0, min(m.scroll, len(lines)-height))
+	return lines[m.scroll:min(len(lines), m.scroll+height)]
 }
 
 func (m *model) line(it item) string {
@@ -140,7 +161,7 @@ func (m *model) footer() string {
 	case m.open:
 		return "a approve once   g this call, t this tool: 15 min   d deny   s stop   Esc back"
 	}
-	return "Enter open   d deny   s stop   p pause   ? keys   q quit"
+	return "Enter open   d deny   s stop   p pause   l lists   ? keys   q quit"
 }
 
 func text(name, s string) string {
