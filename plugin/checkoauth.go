@@ -16,7 +16,8 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 	checkURL(m, "oauth.issuer", cfg.Issuer)
 	is := &issuer{url: cfg.Issuer, jwksURL: cfg.JWKSURL, verified: &recent{},
 		claim: cfg.PrincipalClaim, grantClaim: cfg.GrantClaim, toolsClaim: cfg.ToolsClaim, egressClaim: cfg.EgressClaim,
-		grants: parseGrants(m, "oauth: ", e.cfg.Backend, cfg.Tools), egress: checkEgress(m, "oauth: ", e.cfg.Backend, cfg.Egress),
+		grants: parseGrants(m, "oauth: ", e.cfg.Backend, cfg.Tools),
+		egress: checkEgress(m, "oauth: ", e.cfg.Backend, cfg.Egress),
 		limits: checkLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
 	if is.claim == "" {
 		is.claim = "sub"
@@ -31,7 +32,8 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 	checkPrincipals(m, e, is, cfg)
 	checkClaimNames(m, is)
 	if cfg.RevokedFile != "" {
-		m.when(is.grantClaim == "", "oauth.revokedFile lists grants: name the claim that has a token's grant in grantClaim")
+		m.when(is.grantClaim == "", "oauth.revokedFile lists grants: name the claim that has a token's grant in "+
+			"grantClaim")
 		is.revoked = &revocations{file: cfg.RevokedFile, log: e.log}
 	}
 	return is
@@ -53,9 +55,11 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 		key = "oauth.audience"
 		value = cfg.Audience
 		m.when(!strings.Contains(value, "://") || strings.HasPrefix(value, "api://"),
-			"oauth.audience is %q, which is not this endpoint's URL: give that URL too, as resource: https://host%s", value, e.prefix)
+			"oauth.audience is %q, which is not this endpoint's URL: give that URL too, as resource: https://host%s",
+			value, e.prefix)
 	} else {
-		m.when(!scopeForm.MatchString(cfg.Audience), "oauth.audience is %q: give the aud claim of the issuer's tokens for this endpoint", cfg.Audience)
+		m.when(!scopeForm.MatchString(cfg.Audience), "oauth.audience is %q: give the aud claim of the issuer's "+
+			"tokens for this endpoint", cfg.Audience)
 		is.resource.own = cfg.Audience
 	}
 	u := checkURL(m, key, value)
@@ -63,7 +67,8 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 		return
 	}
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	m.when(!insidePath(path, e.prefix) && !(path == "" && cfg.Resource != ""), "%s is %q: its path must be inside pathPrefix", key, value)
+	m.when(!insidePath(path, e.prefix) && !(path == "" && cfg.Resource != ""), "%s is %q: its path must be inside "+
+		"pathPrefix", key, value)
 	is.resource = newResource(u, e.prefix)
 	if cfg.Resource != "" {
 		is.resource.own = cfg.Audience
@@ -73,18 +78,22 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 // checkPrincipals wants to be told who may come in: with many issuers anybody can
 // make an account.
 func checkPrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
-	m.when(len(cfg.Principals) == 0 && cfg.ToolsClaim == "", `oauth: whoever has an account at the issuer could come in: list who may, `+
-		`as principals: {"value of %s": ["tool"]}, or name the claim in which the issuer sends grants, as toolsClaim`, is.claim)
+	m.when(len(cfg.Principals) == 0 && cfg.ToolsClaim == "",
+		`oauth: whoever has an account at the issuer could come in: list who may, `+
+			`as principals: {"value of %s": ["tool"]}, or name the claim in which the issuer sends grants, as toolsClaim`,
+		is.claim)
 	if len(cfg.Principals) == 0 {
 		return
 	}
 	is.principals = map[string]*grants{}
 	for name, list := range cfg.Principals {
 		where := "oauth.principals: " + name + ": "
-		m.when(!principalForm.MatchString(name), "oauth.principals has %q: give the value of %s, 1 to 128 of A-Z a-z 0-9 . _ @ | : -", name, is.claim)
+		m.when(!principalForm.MatchString(name), "oauth.principals has %q: give the value of %s, 1 to 128 of A-Z "+
+			"a-z 0-9 . _ @ | : -", name, is.claim)
 		own := parseGrants(m, where, e.cfg.Backend, list)
 		for _, g := range own.list {
-			m.when(len(narrowed(e.cfg.Backend, is.grants.list, []*grant{g}).list) == 0, "%stools has %q, of which oauth.tools allows nothing", where, g.written)
+			m.when(len(narrowed(e.cfg.Backend, is.grants.list, []*grant{g}).list) == 0, "%stools has %q, of which "+
+				"oauth.tools allows nothing", where, g.written)
 		}
 		is.principals[name] = narrowed(e.cfg.Backend, is.grants.list, own.list)
 	}
@@ -140,8 +149,10 @@ func checkJWKS(m *mistakes, e *edge, value string) {
 		inner = addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast()
 	}
 	if u.Scheme != "http" || !inner {
-		m.when(true, "oauth.jwksUrl is %q: give an https URL; http only within this machine or its private networks", value)
+		m.when(true, "oauth.jwksUrl is %q: give an https URL; http only within this machine or its private networks",
+			value)
 		return
 	}
-	e.log.Warn("the issuer's keys come in clear text from " + host + ": whoever can answer in its place on that network can sign tokens that are believed here")
+	e.log.Warn("the issuer's keys come in clear text from " + host + ": whoever can answer in its place on that " +
+		"network can sign tokens that are believed here")
 }

@@ -47,7 +47,8 @@ func checkClaims(is *issuer, fields map[string]json.RawMessage, now time.Time) (
 			return nil, "the token is not valid yet"
 		}
 	}
-	cl := &claims{until: now.Add(verifiedFor), ends: math.MaxInt64, audiences: textList(fields["aud"]), scopes: scopesOf(fields)}
+	cl := &claims{until: now.Add(verifiedFor), ends: math.MaxInt64, audiences: textList(fields["aud"]),
+		scopes: scopesOf(fields)}
 	if expires.Before(cl.until) {
 		cl.until = expires
 	}
@@ -91,7 +92,8 @@ func hasScope(is *issuer, cl *claims, scope string) bool {
 func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, backend string) {
 	cl.grants = is.grants
 	cl.egress = egressHeader(is.egress)
-	if proof := string(fields["email_verified"]); is.claim == "email" && proof != "" && proof != "true" && proof != `"true"` {
+	if proof := string(fields["email_verified"]); is.claim == "email" && proof != "" && proof != "true" &&
+		proof != `"true"` {
 		cl.refused = "has an address that the issuer has not verified: anybody could have given it"
 		return
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // with asks as a token with these changes of its claims.
-func (p *idp) with(t *testing.T, h http.Handler, tool string, changes map[string]interface{}) (int, string, http.Header) {
+func (p *idp) with(t *testing.T, h http.Handler, tool string, changes map[string]interface{}) (int, string,
+	http.Header) {
 	t.Helper()
 	r := bearing(p.sign(t, head("ES256", "e"), p.claimsFor(changes)))
 	payload(named(tool))(r)
@@ -44,7 +45,8 @@ func TestWhoMayComeIn(t *testing.T) {
 		if row.tools != "" && s.request.Header.Get("X-Sallyport-Tools") != row.tools {
 			t.Errorf("%s: tools %q", row.sub, s.request.Header.Get("X-Sallyport-Tools"))
 		}
-		if code == 403 && (header.Get("WWW-Authenticate") != "" || !strings.Contains(body, "oauth:"+row.sub+" is not listed in oauth.principals")) {
+		if code == 403 && (header.Get("WWW-Authenticate") != "" || !strings.Contains(body,
+			"oauth:"+row.sub+" is not listed in oauth.principals")) {
 			t.Errorf("%s: %s %v", row.sub, body, header)
 		}
 	}
@@ -61,12 +63,14 @@ func TestUnverifiedAddress(t *testing.T) {
 		verified interface{}
 		status   int
 	}{{true, 200}, {"true", 200}, {nil, 200}, {false, 403}, {"false", 403}, {0, 403}, {[]bool{true}, 403}} {
-		code, body, _ := p.with(t, h, "read_file", map[string]interface{}{"email": "alice@n.example", "email_verified": row.verified})
+		code, body, _ := p.with(t, h, "read_file", map[string]interface{}{"email": "alice@n.example",
+			"email_verified": row.verified})
 		if code != row.status {
 			t.Errorf("email_verified %v: status %d %s", row.verified, code, body)
 		}
 	}
-	if code, _, _ := p.with(t, start(t, p.config(), &seen{}), "read_file", map[string]interface{}{"email": "x", "email_verified": false}); code != 200 {
+	if code, _, _ := p.with(t, start(t, p.config(), &seen{}), "read_file", map[string]interface{}{"email": "x",
+		"email_verified": false}); code != 200 {
 		t.Errorf("where sub names the principal: status %d", code)
 	}
 }
@@ -86,12 +90,14 @@ func TestToolsClaim(t *testing.T) {
 		{[]string{"*"}, []string{"read_file"}, "read_file", ""},
 		{[]string{"*"}, []string{"*"}, "*", ""},
 		{[]string{"*", "ask:run_command"}, []string{"*"}, "*", "run_command"},
-		{[]string{"*", "ask:run_command"}, []string{"run_command", "read_file"}, "run_command,read_file", "run_command"},
+		{[]string{"*", "ask:run_command"}, []string{"run_command", "read_file"}, "run_command,read_file",
+			"run_command"},
 		{[]string{"ask:*"}, []string{"read_file"}, "read_file", "read_file"},
 		{[]string{"read_file", "run_command"}, []string{"ask:*"}, "read_file,run_command", "read_file,run_command"},
 		{[]string{"read_file"}, []string{"ask:read_file", "read_file"}, "read_file", "read_file"},
 		{[]string{"user%2Fupdate"}, []string{"user%2fupdate"}, "user%2fupdate", ""},
-		{[]string{"read_file"}, []string{"read_file,run_command", "read file", "", "server/read_file", "ask:", "%zz"}, "", ""},
+		{[]string{"read_file"}, []string{"read_file,run_command", "read file", "", "server/read_file", "ask:", "%zz"},
+			"", ""},
 		{[]string{"read_file"}, []string{}, "", ""},
 		{[]string{"read_file"}, "read_file", "", ""},
 		{[]string{"read_file"}, nil, "", ""},
@@ -105,15 +111,19 @@ func TestToolsClaim(t *testing.T) {
 		c.OAuth.Scopes = nil
 		s := &seen{}
 		h := start(t, c, s)
-		r := bearing(p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"grants": row.claim, "sub": "anybody"})))
+		r := bearing(p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"grants": row.claim,
+			"sub": "anybody"})))
 		payload(called("tools/list", "{}"))(r)
 		rec := do(h, r)
-		if (rec.Code == 200) != (row.tools != "") || (rec.Code != 200 && rec.Code != 403) || strings.Contains(rec.Header().Get("WWW-Authenticate"), "insufficient_scope") {
+		if (rec.Code == 200) != (row.tools != "") || (rec.Code != 200 && rec.Code != 403) ||
+			strings.Contains(rec.Header().Get("WWW-Authenticate"), "insufficient_scope") {
 			t.Errorf("%q cut to %q: status %d %s", row.claim, row.ceiling, rec.Code, rec.Body.String())
 			continue
 		}
-		if rec.Code == 200 && (s.request.Header.Get("X-Sallyport-Tools") != row.tools || strings.Join(s.request.Header["X-Sallyport-Ask"], ";") != row.ask) {
-			t.Errorf("%q cut to %q: tools %q, ask %q", row.claim, row.ceiling, s.request.Header["X-Sallyport-Tools"], s.request.Header["X-Sallyport-Ask"])
+		if rec.Code == 200 && (s.request.Header.Get("X-Sallyport-Tools") != row.tools ||
+			strings.Join(s.request.Header["X-Sallyport-Ask"], ";") != row.ask) {
+			t.Errorf("%q cut to %q: tools %q, ask %q", row.claim, row.ceiling, s.request.Header["X-Sallyport-Tools"],
+				s.request.Header["X-Sallyport-Ask"])
 		}
 	}
 }
@@ -131,7 +141,8 @@ func TestPrincipalsAndToolsClaim(t *testing.T) {
 	if code, body, _ := p.with(t, h, "read_file", map[string]interface{}{"grants": both}); code != 200 {
 		t.Errorf("status %d %s", code, body)
 	}
-	if _, body, _ := p.with(t, h, "run_command", map[string]interface{}{"grants": both}); !strings.Contains(body, "is not granted") {
+	if _, body, _ := p.with(t, h, "run_command", map[string]interface{}{"grants": both}); !strings.Contains(body,
+		"is not granted") {
 		t.Errorf("more than the principal has: %s", body)
 	}
 	if code, _, _ := p.with(t, h, "read_file", map[string]interface{}{"grants": both, "sub": "mallory"}); code != 403 {
@@ -154,14 +165,16 @@ func TestScopes(t *testing.T) {
 		{"scope": "openid", "permissions": []string{"mcp:read", "mcp:call"}},
 	} {
 		has["email"] = "alice@n.example"
-		if code, body, _ := p.with(t, h, "read_file", has); code != 200 || s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice@n.example" {
+		if code, body, _ := p.with(t, h, "read_file", has); code != 200 ||
+			s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice@n.example" {
 			t.Errorf("%v: status %d %s", has, code, body)
 		}
 	}
 	few := map[string]interface{}{"email": "alice@n.example", "scope": "mcp:read"}
 	code, _, header := p.with(t, h, "read_file", few)
 	challenge := header.Get("WWW-Authenticate")
-	if code != 403 || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="mcp:read mcp:call"`) {
+	if code != 403 || !strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge,
+		`scope="mcp:read mcp:call"`) {
 		t.Errorf("too little scope: status %d %s", code, challenge)
 	}
 	// Where grants travel in the token, nobody is sent for more scopes.
@@ -178,12 +191,14 @@ func TestScopesOfTheIssuer(t *testing.T) {
 	logged(t)
 	p := newIDP(t)
 	for _, own := range []string{"api://app", "app"} {
-		for scope, status := range map[string]int{"api://app/mcp.use": 200, "api://app/.default": 200, "mcp.use": 200, "api://app/other": 403, "api://other/mcp.use": 403} {
+		for scope, status := range map[string]int{"api://app/mcp.use": 200, "api://app/.default": 200, "mcp.use": 200,
+			"api://app/other": 403, "api://other/mcp.use": 403} {
 			c := p.config()
 			c.OAuth.Audience = own
 			c.OAuth.Resource = "https://n.example/mcp/mcp"
 			c.OAuth.Scopes = []string{scope}
-			if code, body, _ := p.with(t, start(t, c, &seen{}), "read_file", map[string]interface{}{"aud": own, "scp": "mcp.use"}); code != status {
+			if code, body, _ := p.with(t, start(t, c, &seen{}), "read_file", map[string]interface{}{"aud": own,
+				"scp": "mcp.use"}); code != status {
 				t.Errorf("audience %s, scope %s: status %d %s", own, scope, code, body)
 			}
 		}
@@ -195,7 +210,8 @@ func TestOtherTokensOfTheIssuer(t *testing.T) {
 	logged(t)
 	p := newIDP(t)
 	h := start(t, p.config(), &seen{})
-	for typ, status := range map[string]int{"at+jwt": 200, "application/at+jwt": 200, "AT+JWT": 200, "JWT": 200, "jwt": 200,
+	for typ, status := range map[string]int{"at+jwt": 200, "application/at+jwt": 200, "AT+JWT": 200, "JWT": 200,
+		"jwt":      200,
 		"dpop+jwt": 401, "logout+jwt": 401, "secevent+jwt": 401, "token-introspection+jwt": 401, "JOSE": 401, "": 401} {
 		header := map[string]interface{}{"alg": "ES256", "kid": "e", "typ": typ}
 		if rec := do(h, bearing(p.sign(t, header, p.claimsFor(nil)))); rec.Code != status {
@@ -203,9 +219,11 @@ func TestOtherTokensOfTheIssuer(t *testing.T) {
 		}
 	}
 	for desc, changes := range map[string]map[string]interface{}{
-		"bound by DPoP": {"cnf": map[string]string{"jkt": "x"}}, "bound by TLS": {"cnf": map[string]string{"x5t#S256": "x"}}, "empty cnf": {"cnf": map[string]string{}},
+		"bound by DPoP": {"cnf": map[string]string{"jkt": "x"}},
+		"bound by TLS":  {"cnf": map[string]string{"x5t#S256": "x"}}, "empty cnf": {"cnf": map[string]string{}},
 		"ID token with at_hash": {"at_hash": "x"}, "ID token with c_hash": {"c_hash": "x"},
-		"Cognito's ID token": {"token_use": "id"}, "Keycloak's ID token": {"typ": "ID"}, "Keycloak's refresh token": {"typ": "Refresh"},
+		"Cognito's ID token": {"token_use": "id"}, "Keycloak's ID token": {"typ": "ID"},
+		"Keycloak's refresh token": {"typ": "Refresh"},
 	} {
 		if code, body, _ := p.with(t, h, "read_file", changes); code != 401 {
 			t.Errorf("%s: status %d %s", desc, code, body)

@@ -20,7 +20,8 @@ func discover(issuer string) (string, error) {
 	}
 	origin := u.Scheme + "://" + u.Host
 	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	places := []string{origin + "/.well-known/oauth-authorization-server" + path, origin + "/.well-known/openid-configuration" + path}
+	places := []string{origin + "/.well-known/oauth-authorization-server" + path,
+		origin + "/.well-known/openid-configuration" + path}
 	if path != "" {
 		places = append(places, origin+path+"/.well-known/openid-configuration")
 	}

@@ -39,8 +39,10 @@ func TestEgressHeader(t *testing.T) {
 		rules   []string
 		want    string
 	}{
-		{"sandbox", []string{"API.example.com", "*.example.org:8443", "http://deb.example.org:80"}, "api.example.com,*.example.org:8443,http://deb.example.org"},
-		{"sandbox", []string{"*"}, "*"}, {"sandbox", nil, ""}, {"sandbox", []string{"a.example:443", "a.example"}, "a.example"},
+		{"sandbox", []string{"API.example.com", "*.example.org:8443", "http://deb.example.org:80"},
+			"api.example.com,*.example.org:8443,http://deb.example.org"},
+		{"sandbox", []string{"*"}, "*"}, {"sandbox", nil, ""}, {"sandbox", []string{"a.example:443", "a.example"},
+			"a.example"},
 		{"hub", []string{"a.example"}, "a.example"}, {"other", nil, ""},
 	} {
 		c := config()
@@ -51,7 +53,8 @@ func TestEgressHeader(t *testing.T) {
 		r := post("/mcp/mcp", readFile)
 		r.Header["X-Sallyport-Egress"] = []string{"*"}
 		do(start(t, c, s), r)
-		if got := s.request.Header["X-Sallyport-Egress"]; strings.Join(got, ";") != row.want || (row.want == "" && got != nil) {
+		if got := s.request.Header["X-Sallyport-Egress"]; strings.Join(got, ";") != row.want || (row.want == "" &&
+			got != nil) {
 			t.Errorf("%s %q: %q", row.backend, row.rules, got)
 		}
 	}
@@ -68,12 +71,14 @@ func TestEgressClaim(t *testing.T) {
 		{[]string{"*"}, []string{"a.example", "http://b.example"}, "a.example,http://b.example"},
 		{[]string{"a.example"}, []string{"*"}, "a.example"},
 		{[]string{"a.example"}, []string{"A.example", "b.example"}, "a.example"},
-		{[]string{"*.example.org"}, []string{"a.example.org", "*.b.example.org", "example.org", "aexample.org"}, "a.example.org,*.b.example.org"},
+		{[]string{"*.example.org"}, []string{"a.example.org", "*.b.example.org", "example.org", "aexample.org"},
+			"a.example.org,*.b.example.org"},
 		{[]string{"a.example.org", "b.example"}, []string{"*.example.org"}, "a.example.org"},
 		{[]string{"*.example.org"}, []string{"a.example.org:8443", "http://a.example.org"}, ""},
 		{[]string{"a.example:8443"}, []string{"a.example:8443", "a.example"}, "a.example:8443"},
 		{[]string{"*"}, []string{"private:nas.home:443", "10.0.0.1", "*.com", ""}, ""},
-		{[]string{"*"}, nil, ""}, {[]string{"*"}, "*", ""}, {[]string{"*"}, make([]string, 101), ""}, {[]string{"*"}, []interface{}{"a.example", 1}, ""},
+		{[]string{"*"}, nil, ""}, {[]string{"*"}, "*", ""}, {[]string{"*"}, make([]string, 101), ""}, {[]string{"*"},
+			[]interface{}{"a.example", 1}, ""},
 	} {
 		c := p.config()
 		c.OAuth.Egress = row.ceiling
@@ -81,14 +86,16 @@ func TestEgressClaim(t *testing.T) {
 		s := &seen{}
 		code, body, _ := p.with(t, start(t, c, s), "read_file", map[string]interface{}{"egress": row.claim})
 		if code != 200 || strings.Join(s.request.Header["X-Sallyport-Egress"], ";") != row.want {
-			t.Errorf("%q cut to %q: status %d %s, %q", row.claim, row.ceiling, code, body, s.request.Header["X-Sallyport-Egress"])
+			t.Errorf("%q cut to %q: status %d %s, %q", row.claim, row.ceiling, code, body,
+				s.request.Header["X-Sallyport-Egress"])
 		}
 	}
 	// Without the claim's name everybody has the ceiling.
 	c := p.config()
 	c.OAuth.Egress = []string{"a.example"}
 	s := &seen{}
-	if code, _, _ := p.with(t, start(t, c, s), "read_file", nil); code != 200 || s.request.Header.Get("X-Sallyport-Egress") != "a.example" {
+	if code, _, _ := p.with(t, start(t, c, s), "read_file", nil); code != 200 ||
+		s.request.Header.Get("X-Sallyport-Egress") != "a.example" {
 		t.Errorf("status %d, %q", code, s.request.Header["X-Sallyport-Egress"])
 	}
 }

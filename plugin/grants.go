@@ -84,7 +84,8 @@ func parseGrant(backend, entry string) (*grant, string) {
 	return g, ""
 }
 
-const notGrant = ", which is not a grant: other characters than A-Z a-z 0-9 _ . - are percent-encoded, such as user%2Fupdate"
+const notGrant = ", which is not a grant: other characters than A-Z a-z 0-9 _ . - are percent-encoded, such as " +
+	"user%2Fupdate"
 
 func decodeName(written string, into *string) bool {
 	if !toolForm.MatchString(written) {
@@ -123,7 +124,8 @@ func compileGrants(backend string, list []*grant) *grants {
 }
 
 func indexGrants(backend string, list []*grant) *grants {
-	g := &grants{list: list, tools: map[string]bool{}, whole: map[string]bool{}, servers: map[string]bool{}, methods: map[string]bool{}}
+	g := &grants{list: list, tools: map[string]bool{}, whole: map[string]bool{}, servers: map[string]bool{},
+		methods: map[string]bool{}}
 	for _, one := range list {
 		switch {
 		case one.method:

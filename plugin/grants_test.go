@@ -15,15 +15,18 @@ func TestGrantsOfAnyName(t *testing.T) {
 		backend, grant, path string
 		pass, refuse         []string
 	}{
-		{"sandbox", "user%2Fupdate", "/mcp/mcp", []string{"user/update"}, []string{"user%2Fupdate", "user", "update", "user/updat"}},
+		{"sandbox", "user%2Fupdate", "/mcp/mcp", []string{"user/update"}, []string{"user%2Fupdate", "user", "update",
+			"user/updat"}},
 		{"other", "user%2fupdate", "/mcp/mcp", []string{"user/update"}, []string{"user%2fupdate"}},
-		{"sandbox", "Create%20CIFS%20Share", "/mcp/mcp", []string{"Create CIFS Share"}, []string{"Create%20CIFS%20Share", "create cifs share"}},
+		{"sandbox", "Create%20CIFS%20Share", "/mcp/mcp", []string{"Create CIFS Share"},
+			[]string{"Create%20CIFS%20Share", "create cifs share"}},
 		{"sandbox", "%C3%BCbung", "/mcp/mcp", []string{"übung"}, []string{"u\u0308bung", "%C3%BCbung"}},
 		{"sandbox", "ctx%3Aget", "/mcp/mcp", []string{"ctx:get"}, []string{"ctx_get"}},
 		{"sandbox", "%2A", "/mcp/mcp", []string{"*"}, []string{"read_file"}},
 		{"sandbox", "a%2Cb", "/mcp/mcp", []string{"a,b"}, []string{"a", "b"}},
 		{"sandbox", "%72ead_file", "/mcp/mcp", []string{"read_file"}, []string{"%72ead_file"}},
-		{"hub", "git/user%2Fupdate", "/mcp/servers/git/mcp", []string{"user/update"}, []string{"user%2Fupdate", "update"}},
+		{"hub", "git/user%2Fupdate", "/mcp/servers/git/mcp", []string{"user/update"}, []string{"user%2Fupdate",
+			"update"}},
 		{"hub", "git/%2A", "/mcp/servers/git/mcp", []string{"*"}, []string{"log"}},
 	} {
 		c := config()
@@ -67,7 +70,8 @@ func TestGrantsAsTheBackendSeesThem(t *testing.T) {
 		do(start(t, c, s), post("/mcp/mcp", called("tools/list", "{}")))
 		tools := s.request.Header["X-Sallyport-Tools"]
 		asks := s.request.Header["X-Sallyport-Ask"]
-		if len(tools) != 1 || tools[0] != row.want || (asks != nil) != (row.asks != "") || strings.Join(asks, ";") != row.asks {
+		if len(tools) != 1 || tools[0] != row.want || (asks != nil) != (row.asks != "") || strings.Join(asks,
+			";") != row.asks {
 			t.Errorf("%q: tools %q, ask %q", row.tools, tools, asks)
 		}
 	}
@@ -95,7 +99,8 @@ func TestRequestID(t *testing.T) {
 				}
 				continue
 			}
-			if len(got) != 1 || ids[got[0]] || len(got[0]) < 17 || !strings.Contains(log.String(), `"request":"`+got[0]+`"`) {
+			if len(got) != 1 || ids[got[0]] || len(got[0]) < 17 || !strings.Contains(log.String(),
+				`"request":"`+got[0]+`"`) {
 				t.Errorf("%s: id %q", backend, got)
 			}
 			ids[got[0]] = true

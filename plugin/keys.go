@@ -128,7 +128,8 @@ func fetchKeys(is *issuer) (keys []*key, err error) {
 	for i := range doc.Keys {
 		k := &doc.Keys[i]
 		k.Public = publicKey(k)
-		if k.Public != nil && (k.Use == "" || k.Use == "sig") && (len(k.Ops) == 0 || contains(k.Ops, "verify")) && len(keys) < 100 {
+		if k.Public != nil && (k.Use == "" || k.Use == "sig") && (len(k.Ops) == 0 || contains(k.Ops, "verify")) &&
+			len(keys) < 100 {
 			keys = append(keys, k)
 		}
 	}

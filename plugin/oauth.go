@@ -48,7 +48,8 @@ func authenticateJWT(c *call, text string) bool {
 	if cl.grant != "" {
 		id += "#" + cl.grant
 	}
-	c.who = &principal{id: id, header: []string{id}, grants: cl.grants, egress: cl.egress, limits: is.limits, grant: cl.grant, until: cl.ends}
+	c.who = &principal{id: id, header: []string{id}, grants: cl.grants, egress: cl.egress, limits: is.limits,
+		grant: cl.grant, until: cl.ends}
 	if !checkStanding(c, is, cl) {
 		return false
 	}

@@ -40,18 +40,22 @@ var oauthMistakes = []struct {
 	{`list who may, as principals: {"value of sub": ["tool"]}`, spoiled(func(o *OAuth) { o.Principals = nil })},
 	{"value of email", spoiled(func(o *OAuth) { o.Principals = nil; o.PrincipalClaim = "email" })},
 	{"oauth.principals: alice: tools is empty", spoiled(func(o *OAuth) { o.Principals["alice"] = nil })},
-	{`of which oauth.tools allows nothing`, spoiled(func(o *OAuth) { o.Principals["alice"] = []string{"run_command"} })},
+	{`of which oauth.tools allows nothing`,
+		spoiled(func(o *OAuth) { o.Principals["alice"] = []string{"run_command"} })},
 	{`oauth.principals has "a b"`, spoiled(func(o *OAuth) { o.Principals["a b"] = []string{"*"} })},
 	{`oauth.principals has "a#b"`, spoiled(func(o *OAuth) { o.Principals["a#b"] = []string{"*"} })},
 	{"is not the name of a claim", spoiled(func(o *OAuth) { o.ToolsClaim = "a b" })},
 	{"is not the name of a claim", spoiled(func(o *OAuth) { o.PrincipalClaim = `a"b` })},
 	{"oauth.egressClaim is given, but no egress", spoiled(func(o *OAuth) { o.EgressClaim = "egress" })},
 	{"oauth: egress has", spoiled(func(o *OAuth) { o.Egress = []string{"https://a.example"} })},
-	{"name the claim that has a token's grant in grantClaim", spoiled(func(o *OAuth) { o.RevokedFile = "/run/revoked/list" })},
-	{"give that URL too, as resource: https://host/mcp", spoiled(func(o *OAuth) { o.Audience = "7c1f9a30-0000-4000-8000-3f0000000001" })},
+	{"name the claim that has a token's grant in grantClaim",
+		spoiled(func(o *OAuth) { o.RevokedFile = "/run/revoked/list" })},
+	{"give that URL too, as resource: https://host/mcp",
+		spoiled(func(o *OAuth) { o.Audience = "7c1f9a30-0000-4000-8000-3f0000000001" })},
 	{"give that URL too, as resource", spoiled(func(o *OAuth) { o.Audience = "api://app" })},
 	{"give that URL too, as resource", spoiled(func(o *OAuth) { o.Audience = "" })},
-	{"oauth.audience is \"\": give the aud claim", spoiled(func(o *OAuth) { o.Audience = ""; o.Resource = "https://n.example/mcp" })},
+	{"oauth.audience is \"\": give the aud claim",
+		spoiled(func(o *OAuth) { o.Audience = ""; o.Resource = "https://n.example/mcp" })},
 	{"oauth.resource is", spoiled(func(o *OAuth) { o.Resource = "http://n.example/mcp" })},
 	{"oauth.resource is", spoiled(func(o *OAuth) { o.Resource = "https://n.example/other" })},
 	{"oauth.resource is", spoiled(func(o *OAuth) { o.Resource = "https://n.example/mcp?x" })},
@@ -65,8 +69,10 @@ var oauthMistakes = []struct {
 // says what that means.
 func TestClearTextKeys(t *testing.T) {
 	for from, warned := range map[string]bool{
-		"http://keycloak:8080/certs": true, "http://10.1.2.3/certs": true, "http://[fd00::1]/certs": true, "http://id.home.arpa/keys": true,
-		"http://id.auth.svc.cluster.local/keys": true, "http://127.0.0.1:18083/keys": false, "http://localhost/keys": false, "https://id.example/keys": false,
+		"http://keycloak:8080/certs": true, "http://10.1.2.3/certs": true, "http://[fd00::1]/certs": true,
+		"http://id.home.arpa/keys":              true,
+		"http://id.auth.svc.cluster.local/keys": true, "http://127.0.0.1:18083/keys": false,
+		"http://localhost/keys": false, "https://id.example/keys": false,
 	} {
 		log := logged(t)
 		c := config()

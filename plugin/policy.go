@@ -77,7 +77,8 @@ func checkMethod(c *call) bool {
 	case !m.resources && (openMethods[m.method] || strings.HasPrefix(m.method, "notifications/")):
 		return true
 	}
-	return rpcRefuse(c, refusedStatus(c), "method", codeMethod, fmt.Sprintf("the method %q is not granted to %s", short(m.method), c.who.id))
+	return rpcRefuse(c, refusedStatus(c), "method", codeMethod, fmt.Sprintf("the method %q is not granted to %s",
+		short(m.method), c.who.id))
 }
 
 // granted says whether a tool may be called: of a hub's server, of its
@@ -122,7 +123,8 @@ func checkHubPlace(c *call) bool {
 // client waits on its stream instead, and nobody waits for the answer to a
 // notification: they get a status that they notice.
 func refusedStatus(c *call) int {
-	if c.message.id == nil || !strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")), "text/event-stream") {
+	if c.message.id == nil || !strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")),
+		"text/event-stream") {
 		return http.StatusForbidden
 	}
 	return http.StatusOK

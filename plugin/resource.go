@@ -56,7 +56,8 @@ func isFor(res *resource, audiences []string, path string) bool {
 			continue
 		}
 		at := u.EscapedPath()
-		if at == path || (at == res.base && inBase(res, path)) || (strings.HasSuffix(at, "/sse") && isMailbox(path, at)) {
+		if at == path || (at == res.base && inBase(res, path)) ||
+			(strings.HasSuffix(at, "/sse") && isMailbox(path, at)) {
 			return true
 		}
 	}
@@ -65,7 +66,8 @@ func isFor(res *resource, audiences []string, path string) bool {
 
 // inBase is also true for the other endpoints of the server that base is one of.
 func inBase(res *resource, path string) bool {
-	return insidePath(path, res.base) || (insidePath(path, res.folder) && !strings.Contains(strings.TrimPrefix(path[len(res.folder):], "/"), "/"))
+	return insidePath(path, res.base) || (insidePath(path, res.folder) &&
+		!strings.Contains(strings.TrimPrefix(path[len(res.folder):], "/"), "/"))
 }
 
 // isMailbox says whether a path is where the legacy transport of the servers that

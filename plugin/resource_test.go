@@ -12,7 +12,8 @@ import (
 func (p *idp) ask(t *testing.T, h http.Handler, path string, aud interface{}) int {
 	t.Helper()
 	r := post(path, readFile)
-	r.Header.Set("Authorization", "Bearer "+p.sign(t, head("ES256", "e"), p.claimsFor(map[string]interface{}{"aud": aud})))
+	r.Header.Set("Authorization", "Bearer "+p.sign(t, head("ES256", "e"),
+		p.claimsFor(map[string]interface{}{"aud": aud})))
 	return do(h, r).Code
 }
 
@@ -27,10 +28,13 @@ func TestMetadata(t *testing.T) {
 	h := start(t, c, s)
 	const at = "/.well-known/oauth-protected-resource"
 	for path, want := range map[string]string{
-		at: "https://n.example/mcp/mcp", at + "/mcp/mcp": "https://n.example/mcp/mcp", at + "/mcp": "https://n.example/mcp",
-		at + "/mcp/sse": "https://n.example/mcp/sse", at + "/mcp/servers/git/mcp": "https://n.example/mcp/servers/git/mcp",
-		at + "/mcp/mcp/": "https://n.example/mcp/mcp/",
-		at + "/other":    "", at + "/mcpx": "", at + "/mcp/a//b": "", at + "/mcp/%2e%2e/x": "", at + "/mcp/a;b": "", at + "/": "",
+		at: "https://n.example/mcp/mcp", at + "/mcp/mcp": "https://n.example/mcp/mcp",
+		at + "/mcp":                 "https://n.example/mcp",
+		at + "/mcp/sse":             "https://n.example/mcp/sse",
+		at + "/mcp/servers/git/mcp": "https://n.example/mcp/servers/git/mcp",
+		at + "/mcp/mcp/":            "https://n.example/mcp/mcp/",
+		at + "/other":               "", at + "/mcpx": "", at + "/mcp/a//b": "", at + "/mcp/%2e%2e/x": "", at + "/mcp/a;b": "",
+		at + "/": "",
 		"/.well-known/oauth-authorization-server": "", "/.well-known/openid-configuration": "",
 		"/mcp/.well-known/oauth-protected-resource": "", "/mcp/x/.well-known/openid-configuration": "",
 	} {
@@ -49,7 +53,8 @@ func TestMetadata(t *testing.T) {
 		r = httptest.NewRequest("OPTIONS", path, nil)
 		r.Header.Set("Access-Control-Request-Headers", "mcp-protocol-version")
 		rec = do(h, r)
-		if want != "" && (rec.Code != 204 || rec.Header().Get("Access-Control-Allow-Headers") != "*" || !strings.Contains(rec.Header().Get("Access-Control-Allow-Methods"), "GET")) {
+		if want != "" && (rec.Code != 204 || rec.Header().Get("Access-Control-Allow-Headers") != "*" ||
+			!strings.Contains(rec.Header().Get("Access-Control-Allow-Methods"), "GET")) {
 			t.Errorf("preflight of %s: status %d %v", path, rec.Code, rec.Header())
 		}
 	}
@@ -57,7 +62,8 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("POST: status %d", rec.Code)
 	}
 	// A preflight of the endpoint itself is not the plugin's.
-	if rec := do(h, httptest.NewRequest("OPTIONS", "/mcp/mcp", nil)); rec.Code != 405 || rec.Header().Get("Access-Control-Allow-Origin") != "" {
+	if rec := do(h, httptest.NewRequest("OPTIONS", "/mcp/mcp", nil)); rec.Code != 405 ||
+		rec.Header().Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a preflight of the endpoint: status %d %v", rec.Code, rec.Header())
 	}
 }
@@ -174,7 +180,8 @@ func TestAudienceOfTheIssuer(t *testing.T) {
 			c.OAuth.Audience = own
 			c.OAuth.Resource = public
 			h := start(t, c, &seen{})
-			for aud, status := range map[string]int{own: 200, "https://n.example/mcp/mcp": 200, own + "x": 401, "https://n.example/other": 401, "https://n.example": 401} {
+			for aud, status := range map[string]int{own: 200, "https://n.example/mcp/mcp": 200, own + "x": 401,
+				"https://n.example/other": 401, "https://n.example": 401} {
 				if code := p.ask(t, h, "/mcp/mcp", aud); code != status {
 					t.Errorf("audience %s, resource %s: %s gets %d, want %d", own, public, aud, code, status)
 				}

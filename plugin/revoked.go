@@ -48,7 +48,8 @@ func isRevoked(r *revocations, grant string, now int64) (bool, error) {
 			}
 		}
 		if r.err != nil && before == nil {
-			r.log.Error("nobody with a token of the issuer is let in: oauth.revokedFile " + r.file + ": " + r.err.Error())
+			r.log.Error("nobody with a token of the issuer is let in: " +
+				"oauth.revokedFile " + r.file + ": " + r.err.Error())
 		}
 	}
 	return strings.Contains(r.text, "\n"+grant+"\n"), r.err

@@ -40,7 +40,8 @@ func TestRevokedFile(t *testing.T) {
 		text   string // "-": no file
 		status int
 	}{
-		{"", 200}, {"g1\n", 401}, {"g2\n", 200}, {"g10\nxg1\n", 200}, {"g2\ng1\n", 401}, {"g2\ng1", 503}, {"g2\n", 200}, {"-", 503}, {"g1 \n", 503},
+		{"", 200}, {"g1\n", 401}, {"g2\n", 200}, {"g10\nxg1\n", 200}, {"g2\ng1\n", 401}, {"g2\ng1", 503}, {"g2\n",
+			200}, {"-", 503}, {"g1 \n", 503},
 		{"\n", 503}, {"g2\r\n", 503}, {"\x00", 503}, {strings.Repeat("g2\n", 1<<19), 503}, {"", 200},
 	} {
 		write(t, file, row.text)
@@ -52,7 +53,8 @@ func TestRevokedFile(t *testing.T) {
 		if code != row.status {
 			t.Errorf("%.20q: status %d %s, want %d", row.text, code, body, row.status)
 		}
-		if code == 401 && !strings.Contains(header.Get("WWW-Authenticate"), `error="invalid_token", error_description="the grant of this token was revoked"`) {
+		if code == 401 && !strings.Contains(header.Get("WWW-Authenticate"),
+			`error="invalid_token", error_description="the grant of this token was revoked"`) {
 			t.Errorf("%q: %v", row.text, header)
 		}
 		if rec := do(h, post("/mcp/mcp", readFile)); rec.Code != 200 {
@@ -123,10 +125,12 @@ func TestStreamsEnd(t *testing.T) {
 		ends    bool
 	}{
 		{"a token that stays", func() *http.Request { return get("/mcp/sse") }, func() {}, false},
-		{"a token's last day", func() *http.Request { return get("/mcp/sse") }, func() { h.(*edge).tokens[0].who.until = 1 }, true},
+		{"a token's last day", func() *http.Request { return get("/mcp/sse") },
+			func() { h.(*edge).tokens[0].who.until = 1 }, true},
 		{"a grant that stays", p.stream(t, "GET"), func() {}, false},
 		{"a revoked grant", p.stream(t, "GET"), func() { write(t, file, "grant\n"); soon(h) }, true},
-		{"a revoked grant, answered to a POST", p.stream(t, "POST"), func() { write(t, file, "grant\n"); soon(h) }, true},
+		{"a revoked grant, answered to a POST", p.stream(t, "POST"), func() { write(t, file, "grant\n"); soon(h) },
+			true},
 		{"another grant", p.stream(t, "POST"), func() { write(t, file, "other\n"); soon(h) }, false},
 		{"an unreadable list", p.stream(t, "GET"), func() { must(t, os.Remove(file)); soon(h) }, true},
 	} {

@@ -22,7 +22,8 @@ type algorithm struct {
 // key can never serve as a secret, and no "none".
 var algorithms = map[string]*algorithm{
 	"RS256": {kty: "RSA", bits: 256}, "RS384": {kty: "RSA", bits: 384}, "RS512": {kty: "RSA", bits: 512},
-	"PS256": {kty: "RSA", bits: 256, pss: true}, "PS384": {kty: "RSA", bits: 384, pss: true}, "PS512": {kty: "RSA", bits: 512, pss: true},
+	"PS256": {kty: "RSA", bits: 256, pss: true}, "PS384": {kty: "RSA", bits: 384, pss: true}, "PS512": {kty: "RSA",
+		bits: 512, pss: true},
 	"ES256": {kty: "EC", crv: "P-256", bits: 256, size: 64}, "ES384": {kty: "EC", crv: "P-384", bits: 384, size: 96},
 	"ES512": {kty: "EC", crv: "P-521", bits: 512, size: 132},
 	"EdDSA": {kty: "OKP", crv: "Ed25519"}, "Ed25519": {kty: "OKP", crv: "Ed25519"},
@@ -40,7 +41,8 @@ func candidates(keys []*key, t *jwt) []*key {
 	a := algorithms[t.alg]
 	for _, k := range keys {
 		if (t.kid == "" || k.Kid == "" || k.Kid == t.kid) && k.Kty == a.kty && (a.crv == "" || k.Crv == a.crv) &&
-			(k.Alg == "" || k.Alg == t.alg || (a.kty == "OKP" && algorithms[k.Alg] != nil)) && len(found) < maxCandidates {
+			(k.Alg == "" || k.Alg == t.alg || (a.kty == "OKP" && algorithms[k.Alg] != nil)) &&
+			len(found) < maxCandidates {
 			found = append(found, k)
 		}
 	}
@@ -64,7 +66,8 @@ func goodSignature(t *jwt, public crypto.PublicKey) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
 		if a.pss {
-			return rsa.VerifyPSS(k, hash, sum, t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+			return rsa.VerifyPSS(k, hash, sum, t.signature,
+				&rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
 		}
 		return rsa.VerifyPKCS1v15(k, hash, sum, t.signature) == nil
 	case *ecdsa.PublicKey:
@@ -72,7 +75,8 @@ func goodSignature(t *jwt, public crypto.PublicKey) bool {
 			return false
 		}
 		half := a.size / 2
-		return ecdsa.Verify(k, sum, new(big.Int).SetBytes(t.signature[:half]), new(big.Int).SetBytes(t.signature[half:]))
+		return ecdsa.Verify(k, sum, new(big.Int).SetBytes(t.signature[:half]),
+			new(big.Int).SetBytes(t.signature[half:]))
 	case ed25519.PublicKey:
 		return ed25519.Verify(k, t.signed, t.signature)
 	}

@@ -59,7 +59,8 @@ func newIssuer(t *testing.T, kid string) *issuer {
 	_, i.ed, _ = ed25519.GenerateKey(rand.Reader)
 	i.publish("RSA", kid, map[string]any{"n": b64(i.rsa.N.Bytes()), "e": "AQAB"})
 	i.publish("OKP", kid, map[string]any{"crv": "Ed25519", "x": b64(i.ed.Public().(ed25519.PublicKey))})
-	for alg, curve := range map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()} {
+	for alg, curve := range map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(),
+		"ES512": elliptic.P521()} {
 		key, err := ecdsa.GenerateKey(curve, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +68,8 @@ func newIssuer(t *testing.T, kid string) *issuer {
 		i.ec[alg] = key
 		point, _ := key.PublicKey.Bytes()
 		half := len(point) / 2
-		i.publish("EC", kid, map[string]any{"crv": curve.Params().Name, "x": b64(point[1 : 1+half]), "y": b64(point[1+half:])})
+		i.publish("EC", kid, map[string]any{"crv": curve.Params().Name, "x": b64(point[1 : 1+half]),
+			"y": b64(point[1+half:])})
 	}
 	return i
 }
@@ -85,7 +87,8 @@ func b64(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
 // token has good claims with changes (nil removes one); header begins with alg.
 func (i *issuer) token(header map[string]any, changes map[string]any) string {
 	now := time.Now().Unix()
-	claims := map[string]any{"iss": i.url(), "aud": audience, "sub": "owner", "exp": now + 300, "iat": now, "jti": rand.Text()}
+	claims := map[string]any{"iss": i.url(), "aud": audience, "sub": "owner", "exp": now + 300, "iat": now,
+		"jti": rand.Text()}
 	maps.Copy(claims, changes)
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	h, _ := json.Marshal(header)

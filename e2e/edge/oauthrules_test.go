@@ -26,7 +26,8 @@ func (s *stand) guard(t *testing.T, settings string) {
 func (s *stand) send(t *testing.T, token, path, body string) (answer, http.Header) {
 	t.Helper()
 	s.backend.take()
-	a := wire{method: "POST", target: path, header: [][2]string{{"Authorization", "Bearer " + token}, {"Content-Type", "application/json"}}, body: body}.http1(t, s.Web)
+	a := wire{method: "POST", target: path, header: [][2]string{{"Authorization", "Bearer " + token}, {"Content-Type",
+		"application/json"}}, body: body}.http1(t, s.Web)
 	if seen := s.backend.take(); len(seen) == 1 {
 		return a, seen[0].header
 	}
@@ -40,11 +41,14 @@ func TestOnlyListedPrincipals(t *testing.T) {
 		s, i := newStand(t, fast), newIssuer(t, "k")
 		tool := i.plain(map[string]any{"email": "self.registered@example.net"})
 		s.guard(t, i.oauth(`principalClaim: email, tools: [read_file, run_command], principals: {"me@example.net": [read_file]}`))
-		if a, seen := s.send(t, tool, "/mcp/mcp", readFile); a.status != 403 || seen != nil || !strings.Contains(a.body, "is not listed in oauth.principals") {
+		if a, seen := s.send(t, tool, "/mcp/mcp", readFile); a.status != 403 || seen != nil ||
+			!strings.Contains(a.body, "is not listed in oauth.principals") {
 			t.Errorf("a self-registered user: %d %s", a.status, a.body)
 		}
 		me := i.plain(map[string]any{"email": "me@example.net"})
-		if a, seen := s.send(t, me, "/mcp/mcp", readFile); a.status != 200 || seen.Get("X-Sallyport-Tools") != "read_file" || seen.Get("X-Sallyport-Principal") != "oauth:me@example.net" {
+		if a, seen := s.send(t, me, "/mcp/mcp", readFile); a.status != 200 ||
+			seen.Get("X-Sallyport-Tools") != "read_file" ||
+			seen.Get("X-Sallyport-Principal") != "oauth:me@example.net" {
 			t.Errorf("the listed one: %d %s %v", a.status, a.body, seen)
 		}
 		// Names are compared as they are written: Auth0's and others' have capitals and bars.
@@ -60,7 +64,8 @@ func TestOnlyListedPrincipals(t *testing.T) {
 		}
 		// Without either way to say who may come in, the route is closed and the log says what to write.
 		s.guard(t, i.oauth(`tools: [read_file]`))
-		if a, _ := s.send(t, me, "/mcp/mcp", readFile); a.status != 503 || !strings.Contains(s.Log.String(), `as principals: {`) {
+		if a, _ := s.send(t, me, "/mcp/mcp", readFile); a.status != 503 || !strings.Contains(s.Log.String(),
+			`as principals: {`) {
 			t.Errorf("nobody is listed: %d %s", a.status, a.body)
 		}
 	})
@@ -79,14 +84,17 @@ func TestResourceOfEachPath(t *testing.T) {
 				t.Errorf("%s: %s", path, challenge)
 			}
 			var doc struct{ Resource string }
-			a := wire{method: "GET", target: at, header: [][2]string{{"X-Forwarded-Host", "evil.example"}, {"Origin", "https://page.example"}}}.http1(t, s.Web)
+			a := wire{method: "GET", target: at, header: [][2]string{{"X-Forwarded-Host", "evil.example"}, {"Origin",
+				"https://page.example"}}}.http1(t, s.Web)
 			if json.Unmarshal([]byte(a.body), &doc) != nil || doc.Resource != "https://node.example"+path {
 				t.Errorf("%s: %d %s", at, a.status, a.body)
 			}
 			if a.header.Get("Access-Control-Allow-Origin") != "*" {
 				t.Errorf("a page cannot read %s: %v", at, a.header)
 			}
-			a = wire{method: "OPTIONS", target: at, header: [][2]string{{"Origin", "https://page.example"}, {"Access-Control-Request-Method", "GET"}, {"Access-Control-Request-Headers", "mcp-protocol-version"}}}.http1(t, s.Web)
+			a = wire{method: "OPTIONS", target: at, header: [][2]string{{"Origin", "https://page.example"},
+				{"Access-Control-Request-Method", "GET"}, {"Access-Control-Request-Headers",
+					"mcp-protocol-version"}}}.http1(t, s.Web)
 			if a.status != 204 || a.header.Get("Access-Control-Allow-Headers") != "*" {
 				t.Errorf("preflight of %s: %d %v", at, a.status, a.header)
 			}
@@ -98,7 +106,8 @@ func TestResourceOfEachPath(t *testing.T) {
 					}
 				}
 			}
-			if a, _ := s.send(t, i.plain(map[string]any{"aud": "https://node.example/mcp"}), path, readFile); a.status != 200 {
+			if a, _ := s.send(t, i.plain(map[string]any{"aud": "https://node.example/mcp"}), path,
+				readFile); a.status != 200 {
 				t.Errorf("a token for the base at %s: %d %s", path, a.status, a.body)
 			}
 		}
@@ -140,13 +149,16 @@ func TestKindsOfTokens(t *testing.T) {
 	s := newStand(t, false)
 	foreign := newIssuer(t, "k")
 	for at, kid := range map[string]string{
-		"/.well-known/oauth-authorization-server" + issuerPath: "", issuerPath + "/.well-known/openid-configuration": "k",
+		"/.well-known/oauth-authorization-server" + issuerPath: "",
+		issuerPath + "/.well-known/openid-configuration":       "k",
 	} {
 		i := newIssuer(t, kid)
 		i.at = at
 		s.guard(t, i.oauth(`tools: [read_file], principals: {owner: [read_file]}`))
-		for _, alg := range []string{"RS256", "RS384", "RS512", "PS256", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"} {
-			for _, header := range []map[string]any{{"alg": alg}, {"alg": alg, "kid": "k", "typ": "at+jwt"}, {"alg": alg, "typ": "application/at+jwt"}} {
+		for _, alg := range []string{"RS256", "RS384", "RS512", "PS256", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+			"Ed25519"} {
+			for _, header := range []map[string]any{{"alg": alg}, {"alg": alg, "kid": "k", "typ": "at+jwt"},
+				{"alg": alg, "typ": "application/at+jwt"}} {
 				if a, _ := s.send(t, i.token(header, nil), "/mcp/mcp", readFile); a.status != 200 {
 					t.Errorf("key id %q, %v: %d %s", kid, header, a.status, a.body)
 				}
@@ -162,7 +174,8 @@ func TestKindsOfTokens(t *testing.T) {
 			"of another issuer":   i.plain(map[string]any{"iss": i.URL}),
 			"issuer with a slash": i.plain(map[string]any{"iss": i.url() + "/"}),
 		} {
-			if a, seen := s.send(t, token, "/mcp/mcp", readFile); a.status != 401 || seen != nil || !strings.Contains(a.header.Get("WWW-Authenticate"), "invalid_token") {
+			if a, seen := s.send(t, token, "/mcp/mcp", readFile); a.status != 401 || seen != nil ||
+				!strings.Contains(a.header.Get("WWW-Authenticate"), "invalid_token") {
 				t.Errorf("%s: %d %s", what, a.status, a.body)
 			}
 		}
@@ -180,25 +193,35 @@ func TestClaimsNarrow(t *testing.T) {
 		claims := func(tools, egress any) map[string]any {
 			return map[string]any{"scope": "mcp", "grant": "Ab12", "tools": tools, "egress": egress}
 		}
-		a, seen := s.send(t, i.plain(claims([]string{"*"}, []string{"a.example.org", "http://deb.example", "evil.example"})), "/mcp/mcp", readFile)
-		for name, want := range map[string]string{"Principal": "oauth:owner#Ab12", "Tools": "read_file,run_command,user%2Fupdate", "Ask": "run_command", "Egress": "a.example.org,http://deb.example"} {
+		a, seen := s.send(t, i.plain(claims([]string{"*"}, []string{"a.example.org", "http://deb.example",
+			"evil.example"})), "/mcp/mcp", readFile)
+		for name, want := range map[string]string{"Principal": "oauth:owner#Ab12",
+			"Tools": "read_file,run_command,user%2Fupdate", "Ask": "run_command",
+			"Egress": "a.example.org,http://deb.example"} {
 			if got := seen.Values("X-Sallyport-" + name); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %d %s: %q, want %q", name, a.status, a.body, got, want)
 			}
 		}
 		id := seen.Get("X-Sallyport-Request")
-		rig.Until(t, "the request's id in the log", func() bool { return id != "" && strings.Contains(s.Log.String(), `"request":"`+id+`"`) })
-		if a, seen := s.send(t, i.plain(claims([]string{"user%2Fupdate"}, nil)), "/mcp/mcp", tool("user/update")); a.status != 200 || seen.Values("X-Sallyport-Egress") != nil {
+		rig.Until(t, "the request's id in the log", func() bool {
+			return id != "" && strings.Contains(s.Log.String(),
+				`"request":"`+id+`"`)
+		})
+		if a, seen := s.send(t, i.plain(claims([]string{"user%2Fupdate"}, nil)), "/mcp/mcp",
+			tool("user/update")); a.status != 200 || seen.Values("X-Sallyport-Egress") != nil {
 			t.Errorf("without rules: %d %s %v", a.status, a.body, seen)
 		}
-		if a, seen := s.send(t, i.plain(claims([]string{"read_file"}, nil)), "/mcp/mcp", tool("run_command")); seen != nil || !strings.Contains(a.body, "is not granted") {
+		if a, seen := s.send(t, i.plain(claims([]string{"read_file"}, nil)), "/mcp/mcp",
+			tool("run_command")); seen != nil || !strings.Contains(a.body, "is not granted") {
 			t.Errorf("what was not ticked: %d %s", a.status, a.body)
 		}
 		for what, bad := range map[string]map[string]any{
-			"no claim": claims(nil, nil), "nothing ticked": claims([]string{}, nil), "a string": claims("read_file", nil), "beyond the ceiling": claims([]string{"write_file"}, nil),
+			"no claim": claims(nil, nil), "nothing ticked": claims([]string{}, nil), "a string": claims("read_file",
+				nil), "beyond the ceiling": claims([]string{"write_file"}, nil),
 			"no scope": {"grant": "Ab12", "tools": []string{"read_file"}},
 		} {
-			if a, seen := s.send(t, i.plain(bad), "/mcp/mcp", readFile); a.status != 403 || seen != nil || a.header.Get("WWW-Authenticate") != "" {
+			if a, seen := s.send(t, i.plain(bad), "/mcp/mcp", readFile); a.status != 403 || seen != nil ||
+				a.header.Get("WWW-Authenticate") != "" {
 				t.Errorf("%s: %d %s %v", what, a.status, a.body, a.header)
 			}
 		}
@@ -258,11 +281,13 @@ func TestOpenStreamsEnd(t *testing.T) {
 		})
 		s.guard(t, i.oauth(fmt.Sprintf(`tools: [read_file], principals: {owner: [read_file]}, grantClaim: grant, revokedFile: %q`, revoked)))
 		open := func(method string, claims map[string]any) <-chan time.Time {
-			r, err := http.NewRequest(method, s.Web+"/mcp/mcp", strings.NewReader(map[string]string{"POST": readFile}[method]))
+			r, err := http.NewRequest(method, s.Web+"/mcp/mcp",
+				strings.NewReader(map[string]string{"POST": readFile}[method]))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Header = http.Header{"Authorization": {"Bearer " + i.plain(claims)}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+			r.Header = http.Header{"Authorization": {"Bearer " + i.plain(claims)},
+				"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 			resp, err := http.DefaultTransport.RoundTrip(r)
 			if err != nil || resp.StatusCode != 200 {
 				t.Fatal(resp, err)
@@ -275,7 +300,8 @@ func TestOpenStreamsEnd(t *testing.T) {
 			}()
 			return ended
 		}
-		gone := []<-chan time.Time{open("GET", map[string]any{"grant": "gone"}), open("POST", map[string]any{"grant": "gone"})}
+		gone := []<-chan time.Time{open("GET", map[string]any{"grant": "gone"}), open("POST",
+			map[string]any{"grant": "gone"})}
 		stays := open("GET", map[string]any{"grant": "stays"})
 		expires := time.Now().Add(2 * time.Second) // with the leeway of a minute
 		late := open("GET", map[string]any{"grant": "stays", "exp": expires.Unix() - 60})

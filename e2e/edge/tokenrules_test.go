@@ -20,15 +20,19 @@ func TestTokenHeaders(t *testing.T) {
 		const tools = `tools: ["user%2Fupdate", "Create%20CIFS%20Share", "%C3%BCbung", "ask:run_command"], egress: ["API.example.com", "*.example.org:8443", "http://deb.example"]`
 		ours := strings.Replace(s.dynamic(clientFile, backendFile, ""), "tools: [read_file]", tools, 1)
 		foreign := strings.NewReplacer("backend: sandbox", "backend: other", `, "ask:run_command"`, "").Replace(ours)
-		foreign = strings.Replace(foreign, `, egress: ["API.example.com", "*.example.org:8443", "http://deb.example"]`, "", 1)
-		want := map[string]string{"Principal": "token:poke", "Tools": "user%2Fupdate,Create%20CIFS%20Share,%C3%BCbung,run_command",
-			"Ask": "run_command", "Egress": "api.example.com,*.example.org:8443,http://deb.example"}
+		foreign = strings.Replace(foreign,
+			`, egress: ["API.example.com", "*.example.org:8443", "http://deb.example"]`, "", 1)
+		want := map[string]string{"Principal": "token:poke",
+			"Tools": "user%2Fupdate,Create%20CIFS%20Share,%C3%BCbung,run_command",
+			"Ask":   "run_command", "Egress": "api.example.com,*.example.org:8443,http://deb.example"}
 		for backend, yaml := range map[string]string{"sandbox": ours, "other": foreign} {
 			s.SetDynamic(t, yaml)
 			for _, name := range []string{"user/update", "Create CIFS Share", "übung"} {
 				s.backend.take()
-				a := wire{method: "POST", target: "/mcp/mcp", header: [][2]string{{"Authorization", "Bearer " + token}, {"Content-Type", "application/json"},
-					{"X-Sallyport-Egress", "*"}, {"X-Sallyport-Ask", "x"}, {"X-Sallyport-Request", "mine"}}, body: tool(name)}.http1(t, s.Web)
+				a := wire{method: "POST", target: "/mcp/mcp", header: [][2]string{{"Authorization",
+					"Bearer " + token}, {"Content-Type", "application/json"},
+					{"X-Sallyport-Egress", "*"}, {"X-Sallyport-Ask", "x"}, {"X-Sallyport-Request", "mine"}},
+					body: tool(name)}.http1(t, s.Web)
 				seen := s.backend.take()
 				if a.status != 200 || len(seen) != 1 {
 					t.Fatalf("%s, %s: %d %s", backend, name, a.status, a.body)
@@ -42,11 +46,13 @@ func TestTokenHeaders(t *testing.T) {
 						t.Errorf("%s: %s is %q, want %q", backend, header, got, value)
 					}
 				}
-				if id := seen[0].header.Values("X-Sallyport-Request"); (backend == "other") != (id == nil) || strings.Join(id, "") == "mine" {
+				if id := seen[0].header.Values("X-Sallyport-Request"); (backend == "other") != (id == nil) ||
+					strings.Join(id, "") == "mine" {
 					t.Errorf("%s: request id %q", backend, id)
 				}
 			}
-			if a, seen := s.send(t, token, "/mcp/mcp", tool("user%2Fupdate")); seen != nil || !strings.Contains(a.body, "is not granted") {
+			if a, seen := s.send(t, token, "/mcp/mcp", tool("user%2Fupdate")); seen != nil ||
+				!strings.Contains(a.body, "is not granted") {
 				t.Errorf("%s: a name as it is encoded: %d %s", backend, a.status, a.body)
 			}
 		}
@@ -71,7 +77,8 @@ func TestAskingCallsTakeAStream(t *testing.T) {
 		})
 		_, backendFile := rig.NewToken(t)
 		token, clientFile := rig.NewToken(t)
-		s.SetDynamic(t, strings.NewReplacer("tools: [read_file]", `tools: [read_file, "ask:run_command"]`, "maxStreams: 1000", "maxStreams: 1").
+		s.SetDynamic(t, strings.NewReplacer("tools: [read_file]", `tools: [read_file, "ask:run_command"]`,
+			"maxStreams: 1000", "maxStreams: 1").
 			Replace(s.dynamic(clientFile, backendFile, "")))
 		if a, _ := s.send(t, token, "/mcp/mcp", tool("run_command")); a.status != 200 {
 			t.Fatalf("with room: %d %s", a.status, a.body)
@@ -83,7 +90,8 @@ func TestAskingCallsTakeAStream(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		<-open
-		if a, _ := s.send(t, token, "/mcp/mcp", tool("run_command")); a.status != 429 || a.header.Get("Retry-After") == "" {
+		if a, _ := s.send(t, token, "/mcp/mcp", tool("run_command")); a.status != 429 ||
+			a.header.Get("Retry-After") == "" {
 			t.Errorf("an asking call without room: %d %s", a.status, a.body)
 		}
 		if a, _ := s.send(t, token, "/mcp/mcp", readFile); a.status != 200 {

@@ -87,14 +87,19 @@ func TestGrantedOnAHub(t *testing.T) {
 
 // Each header is there as often as it must be, in its form, or nobody is let in.
 func TestParse(t *testing.T) {
-	const p, tools, ask, egress, request = identity.PrincipalHeader, identity.ToolsHeader, identity.AskHeader, identity.EgressHeader, identity.RequestHeader
-	good := http.Header{p: {"oauth:owner#Ab12"}, tools: {"read_file,user%2Fupdate"}, ask: {"read_file"}, egress: {"a.example,*.b.example:8443"}, request: {"0e8f105568c41040-n8"}}
+	const p, tools, ask, egress, request = identity.PrincipalHeader, identity.ToolsHeader, identity.AskHeader,
+		identity.EgressHeader, identity.RequestHeader
+	good := http.Header{p: {"oauth:owner#Ab12"}, tools: {"read_file,user%2Fupdate"}, ask: {"read_file"},
+		egress: {"a.example,*.b.example:8443"}, request: {"0e8f105568c41040-n8"}}
 	id, err := identity.Parse(good, true)
-	if err != nil || id.Principal != "oauth:owner#Ab12" || id.Request != "0e8f105568c41040-n8" || !slices.Equal(id.Egress, []string{"a.example", "*.b.example:8443"}) || !id.Asks("read_file") {
+	if err != nil || id.Principal != "oauth:owner#Ab12" || id.Request != "0e8f105568c41040-n8" ||
+		!slices.Equal(id.Egress, []string{"a.example", "*.b.example:8443"}) || !id.Asks("read_file") {
 		t.Fatalf("%+v, %v", id, err)
 	}
 	for name, values := range map[string][][]string{
-		p:       {nil, {}, {"oauth:a", "oauth:a"}, {""}, {"local"}, {"oauth:"}, {"oauth:a#"}, {"oauth:#b"}, {"oauth:a#b#c"}, {"oauth:a b"}, {"oauth:a,b"}, {"OAUTH:a"}, {"oauth:" + strings.Repeat("a", 129)}, {"token:é"}, {"token:a\n"}},
+		p: {nil, {}, {"oauth:a", "oauth:a"}, {""}, {"local"}, {"oauth:"}, {"oauth:a#"}, {"oauth:#b"},
+			{"oauth:a#b#c"}, {"oauth:a b"}, {"oauth:a,b"}, {"OAUTH:a"}, {"oauth:" + strings.Repeat("a", 129)},
+			{"token:é"}, {"token:a\n"}},
 		tools:   {nil, {}, {"a", "b"}, {"a,,b"}, {","}, {"a b"}, {"ü"}},
 		ask:     {{"a", "b"}, {""}, {"a,"}},
 		egress:  {{"a.example", "b.example"}, {""}, {"a b"}},
@@ -132,7 +137,8 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Add("token:", ",", " ")
 	f.Add("token:a\nX: y", "a,,b", "\x00")
 	f.Fuzz(func(t *testing.T, principal, tools, ask string) {
-		h := http.Header{identity.PrincipalHeader: {principal}, identity.ToolsHeader: {tools}, identity.AskHeader: {ask}}
+		h := http.Header{identity.PrincipalHeader: {principal}, identity.ToolsHeader: {tools},
+			identity.AskHeader: {ask}}
 		id, err := identity.Parse(h, true)
 		if err != nil {
 			if id.Principal != "" || id.Granted("read_file") {

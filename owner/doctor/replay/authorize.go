@@ -22,8 +22,10 @@ func (w *Walk) authorize(ctx context.Context) {
 		return
 	}
 	q := link.Query()
-	for name, value := range map[string]string{"response_type": "code", "client_id": w.client, "redirect_uri": w.redirect, "state": state,
-		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256", "scope": w.scope()} {
+	for name, value := range map[string]string{"response_type": "code", "client_id": w.client,
+		"redirect_uri": w.redirect, "state": state,
+		"code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"scope": w.scope()} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -36,14 +38,17 @@ func (w *Walk) authorize(ctx context.Context) {
 	if a == nil {
 		return
 	}
-	if where := a.header.Get("Location"); a.status >= 400 || strings.Contains(where, "error=") && strings.HasPrefix(where, w.redirect) {
-		w.stumble("authorize-refused", "GET %s with scope %q: %d %s %s", w.server.Authorization, q.Get("scope"), a.status, where, a.short())
+	if where := a.header.Get("Location"); a.status >= 400 || strings.Contains(where, "error=") &&
+		strings.HasPrefix(where, w.redirect) {
+		w.stumble("authorize-refused", "GET %s with scope %q: %d %s %s", w.server.Authorization, q.Get("scope"),
+			a.status, where, a.short())
 		return
 	}
 	w.secrets = append(w.secrets, w.verifier)
 	back, err := w.Consent(ctx, link.String(), w.redirect)
 	if err != nil || back == "" {
-		w.skip("GET %s: %d; nobody opened the link: token, refresh and calls were not tried", w.server.Authorization, a.status)
+		w.skip("GET %s: %d; nobody opened the link: token, refresh and calls were not tried", w.server.Authorization,
+			a.status)
 		return
 	}
 	w.callback(back, state)
@@ -58,7 +63,8 @@ func (w *Walk) scope() string {
 	} else if w.step.Scope == "advertised" {
 		scopes = slices.Clone(w.server.Scopes)
 	}
-	if w.step.Scope == "advertised" && slices.Contains(w.server.Scopes, "offline_access") && !slices.Contains(scopes, "offline_access") {
+	if w.step.Scope == "advertised" && slices.Contains(w.server.Scopes, "offline_access") && !slices.Contains(scopes,
+		"offline_access") {
 		scopes = append(scopes, "offline_access")
 	}
 	return strings.Join(scopes, " ")
@@ -68,7 +74,8 @@ func (w *Walk) scope() string {
 func (w *Walk) callback(back, state string) {
 	u, err := url.Parse(strings.TrimSpace(back))
 	if err != nil || !strings.HasPrefix(back, w.redirect) {
-		w.stumble("callback-elsewhere", "the browser was sent to %s://%s, not to %s", schemeOf(u), hostOf(u), w.redirect)
+		w.stumble("callback-elsewhere", "the browser was sent to %s://%s, not to %s", schemeOf(u), hostOf(u),
+			w.redirect)
 		return
 	}
 	q := u.Query()

@@ -20,7 +20,8 @@ func (w *Walk) calls(ctx context.Context) {
 		header["Mcp-Session-Id"] = session
 	}
 	header["MCP-Protocol-Version"] = "2025-06-18"
-	if a = w.send(ctx, "POST", w.URL.String(), []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), header); a == nil || !w.passed(a, "notifications/initialized") {
+	if a = w.send(ctx, "POST", w.URL.String(), []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`),
+		header); a == nil || !w.passed(a, "notifications/initialized") {
 		return
 	}
 	a = w.send(ctx, "POST", w.URL.String(), []byte(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`), header)
@@ -45,7 +46,8 @@ func (w *Walk) calls(ctx context.Context) {
 func (w *Walk) passed(a *answer, method string) bool {
 	switch {
 	case a.status == 401:
-		w.stumble("authorized-then-401", "%s with the token: 401 %s; %s", method, a.header.Get("WWW-Authenticate"), claimsOf(w.token.Access))
+		w.stumble("authorized-then-401", "%s with the token: 401 %s; %s", method, a.header.Get("WWW-Authenticate"),
+			claimsOf(w.token.Access))
 	case a.status == 403:
 		w.stumble("forbidden", "%s with the token: 403 %s; %s", method, a.short(), claimsOf(w.token.Access))
 	case a.status < 200 || a.status > 299:

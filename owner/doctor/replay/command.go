@@ -64,7 +64,8 @@ func (r Result) text() string {
 	}
 	s := fmt.Sprintf("%-7s  %-9s  %s\n", r.Verdict, r.Step, r.Text)
 	if r.Stumble != "" {
-		s += fmt.Sprintf("                    [%s] %s\n                    fix: %s\n                    source: %s\n", r.Stumble, r.Cause, r.Fix, source)
+		s += fmt.Sprintf("                    [%s] %s\n                    fix: %s\n                    source: %s\n",
+			r.Stumble, r.Cause, r.Fix, source)
 	}
 	return s
 }
@@ -92,7 +93,8 @@ func newBrowser(seq *Sequence, in io.Reader, out io.Writer, wait time.Duration) 
 	_, port, _ := net.SplitHostPort(b.listener.Addr().String())
 	seq.Redirects[0] = strings.Replace(seq.Redirects[0], "{port}", port, 1)
 	origin := "http://" + u.Hostname() + ":" + port
-	server := &http.Server{ReadHeaderTimeout: wait, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: wait, Handler: http.HandlerFunc(func(rw http.ResponseWriter,
+		r *http.Request) {
 		if r.URL.Query().Get("state") == "" { // a favicon
 			http.NotFound(rw, r)
 			return
@@ -118,7 +120,8 @@ func (b *browser) close() {
 func (b *browser) consent(ctx context.Context, link, redirect string) (string, error) {
 	fmt.Fprintf(b.out, "\nOpen this link in your browser, and agree:\n\n  %s\n\n", link)
 	if b.listener == nil {
-		fmt.Fprintf(b.out, "The browser then goes to %s, where this request is not known. Paste the address of that page here\n"+
+		fmt.Fprintf(b.out, "The browser then goes to %s, where this request is not known. Paste the address of "+
+			"that page here\n"+
 			"(an empty line ends the walk):\n", redirect)
 	}
 	lines := make(chan string, 1)

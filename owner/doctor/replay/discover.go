@@ -49,7 +49,8 @@ func public(ctx context.Context, u *url.URL) bool {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", u.Hostname())
 	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
 		a = a.Unmap()
-		return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || netip.MustParsePrefix("100.64.0.0/10").Contains(a)
+		return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() ||
+			netip.MustParsePrefix("100.64.0.0/10").Contains(a)
 	})
 }
 
@@ -68,7 +69,8 @@ func parameter(challenge, name string) string {
 // or one above it.
 func (w *Walk) resourceMetadata(ctx context.Context) {
 	origin := w.URL.Scheme + "://" + w.URL.Host + "/.well-known/oauth-protected-resource"
-	places := map[string]string{"challenge": parameter(w.challenge, "resource_metadata"), "path": origin + w.URL.EscapedPath(), "root": origin}
+	places := map[string]string{"challenge": parameter(w.challenge, "resource_metadata"),
+		"path": origin + w.URL.EscapedPath(), "root": origin}
 	a := w.first(ctx, w.step.Places, places, "no-resource-metadata")
 	if a == nil {
 		return
@@ -77,7 +79,8 @@ func (w *Walk) resourceMetadata(ctx context.Context) {
 	switch {
 	case !a.document(&w.resource):
 		w.stumble("not-json", "%s: %s", a.what, a.short())
-	case w.step.Strict && w.resource.Resource != typed, !w.step.Strict && !strings.HasPrefix(typed+"/", strings.TrimSuffix(w.resource.Resource, "/")+"/"):
+	case w.step.Strict && w.resource.Resource != typed, !w.step.Strict && !strings.HasPrefix(typed+"/",
+		strings.TrimSuffix(w.resource.Resource, "/")+"/"):
 		w.stumble("resource-differs", "%s: resource is %s", a.what, differs(w.resource.Resource, typed))
 	case len(w.resource.Servers) == 0:
 		w.stumble("no-server", "%s: %s", a.what, a.short())
@@ -94,7 +97,8 @@ func (w *Walk) first(ctx context.Context, order []string, places map[string]stri
 			continue
 		}
 		asked = append(asked, places[place])
-		a := w.send(ctx, "GET", places[place], nil, map[string]string{"Accept": "application/json", "MCP-Protocol-Version": "2025-06-18"})
+		a := w.send(ctx, "GET", places[place], nil, map[string]string{"Accept": "application/json",
+			"MCP-Protocol-Version": "2025-06-18"})
 		if a == nil {
 			return nil
 		}
@@ -134,7 +138,8 @@ func (w *Walk) serverMetadata(ctx context.Context) {
 	}
 	origin, path := u.Scheme+"://"+u.Host, strings.TrimSuffix(u.EscapedPath(), "/")
 	a := w.first(ctx, w.step.Places, map[string]string{
-		"oauth": origin + "/.well-known/oauth-authorization-server" + path, "openid": origin + "/.well-known/openid-configuration" + path,
+		"oauth":    origin + "/.well-known/oauth-authorization-server" + path,
+		"openid":   origin + "/.well-known/openid-configuration" + path,
 		"appended": origin + path + "/.well-known/openid-configuration",
 	}, "no-server-metadata")
 	if a == nil {

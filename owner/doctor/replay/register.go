@@ -27,9 +27,11 @@ func (w *Walk) register(ctx context.Context) {
 		}
 		w.ok("POST %s: 201, %d times", w.server.Registration, max(w.step.Times, 1))
 	case w.step.Assertion && w.server.Documents:
-		w.skip("the issuer takes metadata documents, which only the client itself can sign for: from here on nothing was tried")
+		w.skip("the issuer takes metadata documents, which only the client itself can sign for: from here on " +
+			"nothing was tried")
 	default:
-		w.stumble("no-registration", "client_id_metadata_document_supported is %v, token_endpoint_auth_methods_supported %q, no registration_endpoint",
+		w.stumble("no-registration", "client_id_metadata_document_supported is %v, "+
+			"token_endpoint_auth_methods_supported %q, no registration_endpoint",
 			w.server.Documents, w.server.Methods)
 	}
 }
@@ -40,7 +42,8 @@ func (w *Walk) registerOnce(ctx context.Context) bool {
 	uris[0] = w.redirect
 	body["redirect_uris"] = uris
 	raw, _ := json.Marshal(body)
-	a := w.send(ctx, "POST", w.server.Registration, raw, map[string]string{"Content-Type": "application/json", "Accept": "application/json"})
+	a := w.send(ctx, "POST", w.server.Registration, raw, map[string]string{"Content-Type": "application/json",
+		"Accept": "application/json"})
 	if a == nil {
 		return false
 	}

@@ -24,12 +24,14 @@ func TestEveryClientPasses(t *testing.T) {
 			if r.Verdict == "fail" || r.Verdict == "warn" && r.Stumble != "not-public" || r.Verdict == "skipped" {
 				t.Errorf("%s: %+v", client, r)
 			}
-			if strings.Contains(r.Text, "code-0") || strings.Contains(r.Text, "r0") || strings.Contains(r.Text, "a.ey") {
+			if strings.Contains(r.Text, "code-0") || strings.Contains(r.Text, "r0") || strings.Contains(r.Text,
+				"a.ey") {
 				t.Errorf("%s shows a secret: %s", client, r.Text)
 			}
 			done[r.Step] = true
 		}
-		for _, step := range []string{"challenge", "resource", "server", "register", "authorize", "token", "calls", "refresh", "revoke"} {
+		for _, step := range []string{"challenge", "resource", "server", "register", "authorize", "token", "calls",
+			"refresh", "revoke"} {
 			if !done[step] {
 				t.Errorf("%s: %s was not tried", client, step)
 			}
@@ -146,8 +148,10 @@ func TestCommand(t *testing.T) {
 				}
 			}
 		}}
-		code, err := Command{Client: client, URL: u, In: in, Out: out, Wait: 10 * time.Second, HTTP: &http.Client{Timeout: 10 * time.Second}}.Run(t.Context())
-		if err != nil || code != 0 || !strings.Contains(out.String(), "2 tools") && !strings.Contains(out.String(), "1 tools") {
+		code, err := Command{Client: client, URL: u, In: in, Out: out, Wait: 10 * time.Second,
+			HTTP: &http.Client{Timeout: 10 * time.Second}}.Run(t.Context())
+		if err != nil || code != 0 || !strings.Contains(out.String(), "2 tools") && !strings.Contains(out.String(),
+			"1 tools") {
 			t.Errorf("%s: %d %v\n%s", client, code, err, out.String())
 		}
 		for _, secret := range []string{"code-0&", "code-1&", "r0", "a.ey"} {

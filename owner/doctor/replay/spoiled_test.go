@@ -50,7 +50,8 @@ func status(code int, header ...string) func(http.ResponseWriter, *http.Request)
 }
 
 // callback changes what the browser brings back.
-func callback(change func(u *url.URL, q url.Values)) func(w *world) func(context.Context, string, string) (string, error) {
+func callback(change func(u *url.URL, q url.Values)) func(w *world) func(context.Context, string, string) (string,
+	error) {
 	return func(w *world) func(context.Context, string, string) (string, error) {
 		return func(ctx context.Context, link, redirect string) (string, error) {
 			back, err := w.agree(ctx, link, redirect)
@@ -80,7 +81,8 @@ var spoiled = []struct {
 	{want: "not-json", client: "gemini", spoil: at(resourceAt, 0, status(200))},
 	{want: "not-json", client: "gemini", spoil: at(serverAt, 0, status(200))},
 	{want: "resource-differs", client: "gemini", spoil: edit(resourceAt, set("resource", "https://n.example/mcp"))},
-	{want: "resource-differs", client: "cursor", spoil: edit(resourceAt, set("resource", "https://n.example/mcp/x/mcp"))},
+	{want: "resource-differs", client: "cursor", spoil: edit(resourceAt, set("resource",
+		"https://n.example/mcp/x/mcp"))},
 	{want: "no-server", client: "gemini", spoil: edit(resourceAt, set("authorization_servers", nil))},
 	{want: "no-server-metadata", client: "gemini", spoil: at(serverAt, 0, status(404))},
 	{want: "first-place-only", client: "claude", spoil: func(w *world) {
@@ -95,9 +97,11 @@ var spoiled = []struct {
 			return false
 		}
 	}},
-	{want: "issuer-differs", client: "claude", spoil: edit(serverAt, func(d map[string]any) { d["issuer"] = d["issuer"].(string) + "/" })},
+	{want: "issuer-differs", client: "claude", spoil: edit(serverAt,
+		func(d map[string]any) { d["issuer"] = d["issuer"].(string) + "/" })},
 	{want: "no-endpoints", client: "cursor", spoil: edit(serverAt, set("token_endpoint", nil))},
-	{want: "no-s256", client: "cursor", spoil: edit(serverAt, set("code_challenge_methods_supported", []string{"plain"}))},
+	{want: "no-s256", client: "cursor", spoil: edit(serverAt, set("code_challenge_methods_supported",
+		[]string{"plain"}))},
 	{want: "no-registration", client: "gemini", spoil: edit(serverAt, set("registration_endpoint", nil))},
 	{want: "no-registration", client: "claude", spoil: edit(serverAt, func(d map[string]any) {
 		delete(d, "registration_endpoint")
@@ -113,17 +117,30 @@ var spoiled = []struct {
 		w.edit[serverAt] = set("client_id_metadata_document_supported", false)
 		w.edit["/as/register"] = func(d map[string]any) { d["client_uri"] = nil }
 	}},
-	{want: "redirect-dropped", client: "cursor", spoil: edit("/as/register", set("redirect_uris", []string{"http://localhost:8787/callback"}))},
-	{want: "assertion-only", client: "chatgpt", spoil: edit(serverAt, set("token_endpoint_auth_methods_supported", []string{"none"}))},
+	{want: "redirect-dropped", client: "cursor", spoil: edit("/as/register", set("redirect_uris",
+		[]string{"http://localhost:8787/callback"}))},
+	{want: "assertion-only", client: "chatgpt", spoil: edit(serverAt, set("token_endpoint_auth_methods_supported",
+		[]string{"none"}))},
 	{want: "authorize-refused", client: "cursor", spoil: at("/as/authorize", 0, status(400))},
-	{want: "authorize-refused", client: "cursor", spoil: at("/as/authorize", 0, func(rw http.ResponseWriter, r *http.Request) {
+	{want: "authorize-refused", client: "cursor", spoil: at("/as/authorize", 0, func(rw http.ResponseWriter,
+		r *http.Request) {
 		http.Redirect(rw, r, r.URL.Query().Get("redirect_uri")+"?error=invalid_scope", 302)
 	})},
-	{want: "consent-refused", client: "cursor", consent: callback(func(_ *url.URL, q url.Values) { q.Del("code"); q.Set("error", "access_denied") })},
-	{want: "callback-elsewhere", client: "cursor", consent: callback(func(u *url.URL, _ url.Values) { u.Host = "evil.example" })},
+	{want: "consent-refused", client: "cursor", consent: callback(func(_ *url.URL,
+		q url.Values) {
+		q.Del("code")
+		q.Set("error", "access_denied")
+	})},
+	{want: "callback-elsewhere", client: "cursor", consent: callback(func(u *url.URL,
+		_ url.Values) {
+		u.Host = "evil.example"
+	})},
 	{want: "state-lost", client: "cursor", consent: callback(func(_ *url.URL, q url.Values) { q.Del("state") })},
 	{want: "iss-missing", client: "claude-code", consent: callback(func(_ *url.URL, q url.Values) { q.Del("iss") })},
-	{want: "iss-differs", client: "claude-code", consent: callback(func(_ *url.URL, q url.Values) { q.Set("iss", q.Get("iss")+"/") })},
+	{want: "iss-differs", client: "claude-code", consent: callback(func(_ *url.URL, q url.Values) {
+		q.Set("iss",
+			q.Get("iss")+"/")
+	})},
 	{want: "token-redirects", client: "cursor", spoil: at("/as/token", 0, status(308, "Location", "/as/token/"))},
 	{want: "token-not-json", client: "cursor", spoil: at("/as/token", 0, status(500))},
 	{want: "token-refused", client: "cursor", spoil: edit("/as/token", set("token_type", "DPoP"))},
@@ -132,7 +149,8 @@ var spoiled = []struct {
 	{want: "forbidden", client: "cursor", spoil: at(mcpPath, 2, status(403))},
 	{want: "call-failed", client: "cursor", spoil: at(mcpPath, 3, status(500))},
 	{want: "refresh-refused", client: "cursor", spoil: func(w *world) { delete(w.refresh, "r0") }},
-	{want: "refresh-replayed", client: "claude", spoil: at("/as/token", 3, func(rw http.ResponseWriter, _ *http.Request) {
+	{want: "refresh-replayed", client: "claude", spoil: at("/as/token", 3, func(rw http.ResponseWriter,
+		_ *http.Request) {
 		rw.WriteHeader(400)
 		_, _ = rw.Write([]byte(`{"error":"invalid_grant"}`))
 	})},

@@ -20,7 +20,8 @@ type tokens struct {
 
 // exchange turns the code into tokens.
 func (w *Walk) exchange(ctx context.Context) {
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {w.code}, "redirect_uri": {w.redirect}, "code_verifier": {w.verifier}}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {w.code}, "redirect_uri": {w.redirect},
+		"code_verifier": {w.verifier}}
 	got := w.ask(ctx, form, "token-refused")
 	if got == nil {
 		return

@@ -34,7 +34,8 @@ const mcpPath = "/mcp/x/mcp"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{edit: map[string]func(map[string]any){}, codes: map[string]url.Values{}, clients: map[string][]any{}, refresh: map[string]bool{"r0": true}}
+	w := &world{edit: map[string]func(map[string]any){}, codes: map[string]url.Values{}, clients: map[string][]any{},
+		refresh: map[string]bool{"r0": true}}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
@@ -54,9 +55,12 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "/.well-known/oauth-protected-resource" + mcpPath:
 		w.reply(rw, r, 200, map[string]any{"resource": w.URL + mcpPath, "authorization_servers": []string{issuer}})
 	case "/.well-known/oauth-authorization-server/as":
-		w.reply(rw, r, 200, map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/authorize", "token_endpoint": issuer + "/token",
-			"registration_endpoint": issuer + "/register", "revocation_endpoint": issuer + "/revoke", "code_challenge_methods_supported": []string{"S256"},
-			"token_endpoint_auth_methods_supported": []string{"none", "private_key_jwt"}, "scopes_supported": []string{"mcp", "offline_access"},
+		w.reply(rw, r, 200, map[string]any{"issuer": issuer, "authorization_endpoint": issuer + "/authorize",
+			"token_endpoint":        issuer + "/token",
+			"registration_endpoint": issuer + "/register", "revocation_endpoint": issuer + "/revoke",
+			"code_challenge_methods_supported":      []string{"S256"},
+			"token_endpoint_auth_methods_supported": []string{"none", "private_key_jwt"},
+			"scopes_supported":                      []string{"mcp", "offline_access"},
 			"client_id_metadata_document_supported": true, "authorization_response_iss_parameter_supported": true})
 	case "/as/register":
 		got := map[string]any{}
@@ -87,7 +91,8 @@ func (w *world) reply(rw http.ResponseWriter, r *http.Request, status int, doc m
 
 func (w *world) mcp(rw http.ResponseWriter, r *http.Request, body []byte) {
 	if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer a.") {
-		rw.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+w.URL+`/.well-known/oauth-protected-resource`+mcpPath+`", scope="mcp"`)
+		rw.Header().Set("WWW-Authenticate",
+			`Bearer resource_metadata="`+w.URL+`/.well-known/oauth-protected-resource`+mcpPath+`", scope="mcp"`)
 		http.Error(rw, "log in", 401)
 		return
 	}
@@ -98,14 +103,16 @@ func (w *world) mcp(rw http.ResponseWriter, r *http.Request, body []byte) {
 		rw.WriteHeader(202)
 	case bytes.Contains(body, []byte("tools/list")):
 		rw.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(rw, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[{\"name\":\"a\"}]}}\n\n")
+		io.WriteString(rw, "event: message\ndata: "+
+			"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"tools\":[{\"name\":\"a\"}]}}\n\n")
 	default:
 		io.WriteString(rw, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}
 }
 
 func (w *world) tokens(rw http.ResponseWriter, r *http.Request, form url.Values) {
-	good := map[string]any{"access_token": "a." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"x"}`)) + ".c", "refresh_token": "r0", "token_type": "Bearer", "expires_in": 300}
+	good := map[string]any{"access_token": "a." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"x"}`)) + ".c",
+		"refresh_token": "r0", "token_type": "Bearer", "expires_in": 300}
 	if form.Get("grant_type") == "refresh_token" {
 		if !w.refresh[form.Get("refresh_token")] {
 			w.reply(rw, r, 400, map[string]any{"error": "invalid_grant"})
@@ -116,7 +123,8 @@ func (w *world) tokens(rw http.ResponseWriter, r *http.Request, form url.Values)
 	}
 	asked := w.codes[form.Get("code")]
 	sum := sha256.Sum256([]byte(form.Get("code_verifier")))
-	if asked == nil || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("redirect_uri") != form.Get("redirect_uri") || asked.Get("client_id") != form.Get("client_id") {
+	if asked == nil || asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) ||
+		asked.Get("redirect_uri") != form.Get("redirect_uri") || asked.Get("client_id") != form.Get("client_id") {
 		w.reply(rw, r, 400, map[string]any{"error": "invalid_grant"})
 		return
 	}
@@ -134,10 +142,12 @@ func (w *world) agree(_ context.Context, link, redirect string) (string, error) 
 	defer w.mu.Unlock()
 	code := fmt.Sprint("code-", len(w.codes))
 	w.codes[code] = u.Query()
-	return redirect + "?" + url.Values{"code": {code}, "state": {u.Query().Get("state")}, "iss": {w.URL + "/as"}}.Encode(), nil
+	return redirect + "?" + url.Values{"code": {code}, "state": {u.Query().Get("state")},
+		"iss": {w.URL + "/as"}}.Encode(), nil
 }
 
-func (w *world) replay(t *testing.T, client string, consent func(context.Context, string, string) (string, error)) []Result {
+func (w *world) replay(t *testing.T, client string, consent func(context.Context, string, string) (string,
+	error)) []Result {
 	t.Helper()
 	seq, err := Load(client)
 	if err != nil {
