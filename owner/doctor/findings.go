@@ -37,6 +37,16 @@ var Findings = map[string]Finding{
 	"ask-unanswered": {Fail, "a call of that tool waits for an approval that nobody can give, and ends as pending",
 		"start the server with MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE (make up sets both), or grant the tool without ask:"},
 
+	// The way out of commands.
+	"egress-down": {Fail, "commands cannot reach the hosts that they are allowed: egress does not answer",
+		"start it (make up starts the profile egress), and look at its first log lines; its key file is .sallyport/egress/key, and it reads that once"},
+	"egress-open": {Fail, "whoever can connect to egress's socket, also a command, uses it without its key",
+		"stop egress, remove the socket, and start a sallyport-egress of this version"},
+	"egress-narrow": {Warn, "a rule of a token is wider than what egress allows at most, so its commands are refused there",
+		"add the rule to EGRESS_ALLOW in .env and restart egress, or take it off the token"},
+	"egress-unresolvable": {Warn, "an allowed host has no address that egress would dial",
+		"check the spelling and the DNS of egress's container; a host at home needs a rule private:NAME:PORT"},
+
 	// The backend.
 	"backend-down": {Fail, "sandboxd does not answer at its address",
 		"start it: make run, make up, or docker compose up -d sandboxd; its first log lines say why it would not start"},

@@ -80,6 +80,7 @@ func (w *walk) run() {
 	w.machine()
 	w.records()
 	w.ownerSockets()
+	w.egress()
 	w.tokenFile()
 	w.containers()
 	w.health()
