@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,15 @@ var newer = regexp.MustCompile(`^(slices\.(Sort|SortFunc|IsSorted|BinarySearch|M
 
 var missing = map[string]bool{"os/exec": true, "syscall": true, "unsafe": true, "plugin": true, "embed": true,
 	"iter": true, "crypto/hkdf": true, "crypto/pbkdf2": true, "crypto/mlkem": true, "unique": true, "weak": true}
+
+// isConstant is about a number, which is the same when it is evaluated late.
+func isConstant(arg ast.Expr) bool {
+	if sign, ok := arg.(*ast.UnaryExpr); ok {
+		arg = sign.X
+	}
+	_, ok := arg.(*ast.BasicLit)
+	return ok
+}
 
 // isResponseWriter is about the one embedded type that is sound: its methods are
 // bound as compiled code when the value becomes an http.ResponseWriter.
@@ -136,7 +146,7 @@ func dialect(set *token.FileSet, f *ast.File) []string {
 				say(n, "labelled break")
 			}
 		case *ast.DeferStmt:
-			if len(n.Call.Args) > 0 {
+			if slices.ContainsFunc(n.Call.Args, func(arg ast.Expr) bool { return !isConstant(arg) }) {
 				say(n, "deferred call with arguments")
 			}
 		case *ast.GoStmt:

@@ -183,6 +183,7 @@ func (w *answerWriter) over() bool {
 	}
 	w.dead = true
 	w.c.verdict = "ended"
+	counters.Add(w.c.verdict, 1)
 	w.c.e.log.Info("a stream of " + w.c.who.id + " was ended: " + why)
 	return true
 }
@@ -231,7 +232,7 @@ func (w *answerWriter) end() {
 
 // fail answers 502 instead of what the backend sent.
 func (w *answerWriter) fail(why string) {
-	w.close(why)
+	w.stop(why)
 	w.flushes = true
 	h := w.ResponseWriter.Header()
 	for key := range h { // all is the backend's
@@ -246,6 +247,11 @@ func (w *answerWriter) fail(why string) {
 // close lets nothing more through: the proxy ends the answer at the error that
 // Write returns.
 func (w *answerWriter) close(why string) {
+	w.stop(why)
+	counters.Add(w.c.verdict, 1)
+}
+
+func (w *answerWriter) stop(why string) {
 	w.dead = true
 	w.c.verdict = "answer_stopped"
 	w.c.e.log.Error("an answer for " + w.c.who.id + " was stopped: " + why)

@@ -124,24 +124,15 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	h := r.Header
 	form := forms[r.Method]
 	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun + strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
-	defer func() { // since a client that goes away unwinds the stack from next
-		if c.usage != nil {
-			leave(c)
-		}
-		counters.Add(c.verdict, 1)
-		if e.cfg.AuditLog {
-			audit(c)
-		}
-	}()
+	if e.cfg.AuditLog {
+		defer func() { audit(c) }() // since a client that goes away unwinds the stack from next
+	}
 	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.plain.MatchString(r.RequestURI)
-	if !plain && !checkPath(c) {
+	odd := (form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil
+	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
 		return
 	}
-	if ((form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil) && !refuseForm(c) {
-		return
-	}
-	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) {
-		refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")
+	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) && !refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins") {
 		return
 	}
 	t := e.table.Load().(*table)
@@ -161,17 +152,29 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	who := c.who
 	u := who.usage
 	usageMu.Lock()
-	if form != opensStream && u.full <= now && u.open[calls] < who.limits.open[calls] {
+	if form != opensStream && u.full <= now && u.open[calls].Load() < who.limits.open[calls] {
 		u.full = now + who.limits.each
-		u.open[calls]++
+		u.open[calls].Add(1)
 		c.usage = u
 	}
 	usageMu.Unlock()
-	if (c.usage == nil && !admit(c)) || (form == withBody && !checkBody(c)) {
+	if c.usage == nil && !admit(c) {
+		return
+	}
+	place := u.open[c.kind]
+	defer place.Add(-1) // compiled code: a deferred function would cost a tenth of all this
+	large := form == withBody && (r.ContentLength < 0 || r.ContentLength > smallBody)
+	if large {
+		defer func() { giveMoreBack(c) }()
+	}
+	if form == withBody && !checkBody(c) {
 		return
 	}
 	if (form == withBody || e.hub) && !who.grants.free[c.message.tool] && !checkGrant(c) {
 		return
+	}
+	if c.kind == streams && form == withBody && !large {
+		defer func() { giveMoreBack(c) }()
 	}
 	forward(c, plain)
 }
@@ -185,6 +188,7 @@ func refuse(c *call, status int, verdict, text string) bool {
 func answer(c *call, status int, verdict, kind string, body []byte) bool {
 	c.verdict = verdict
 	c.status = status
+	counters.Add(verdict, 1)
 	h := c.rw.Header()
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -41,6 +41,7 @@ func forward(c *call, plain bool) {
 	if !plain || e.prefix != e.backendPath {
 		mapPath(r, e)
 	}
+	counters.Add(allowed, 1)
 	w := &answerWriter{ResponseWriter: c.rw, c: c}
 	e.next.ServeHTTP(w, r)
 	if !w.plain {

@@ -141,7 +141,7 @@ func TestAskingCallsAreStreams(t *testing.T) {
 		next := func(rw http.ResponseWriter, r *http.Request) {
 			passed = true
 			usageMu.Lock()
-			stream = h.(*edge).tokens[0].who.usage.open[streams] == 1 && h.(*edge).tokens[0].who.usage.open[calls] == 0
+			stream = h.(*edge).tokens[0].who.usage.open[streams].Load() == 1 && h.(*edge).tokens[0].who.usage.open[calls].Load() == 0
 			usageMu.Unlock()
 		}
 		h = start(t, c, http.HandlerFunc(next))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,8 +19,8 @@ const (
 
 // limits of one principal.
 type limits struct {
-	each int64  // nanoseconds in which one more request may come
-	open [2]int // calls and streams at once
+	each int64    // nanoseconds in which one more request may come
+	open [2]int64 // calls and streams at once
 }
 
 // usage is what one principal of one middleware uses now. It is found by name
@@ -28,9 +29,11 @@ type limits struct {
 // generic cell rate algorithm).
 type usage struct {
 	full  int64
-	open  [2]int
-	bytes int64 // of bodies that are not small
+	open  [2]*atomic.Int64 // changed with usageMu held, except where a request ends
+	bytes int64            // of bodies that are not small
 }
+
+func newUsage() *usage { return &usage{open: [2]*atomic.Int64{&atomic.Int64{}, &atomic.Int64{}}} }
 
 // take takes one request, or returns the seconds until there will be one.
 func take(u *usage, now, each int64) int {
@@ -66,12 +69,12 @@ func admit(c *call) bool {
 	wait := 1 + 9*c.kind
 	why := "open calls or streams"
 	usageMu.Lock()
-	if u.open[c.kind] < who.limits.open[c.kind] {
+	if u.open[c.kind].Load() < who.limits.open[c.kind] {
 		why = "requests per minute"
 		wait = take(u, c.now, who.limits.each)
 	}
 	if wait == 0 {
-		u.open[c.kind]++
+		u.open[c.kind].Add(1)
 		c.usage = u
 	}
 	usageMu.Unlock()
@@ -83,23 +86,28 @@ func tooMany(c *call, wait int, why string) bool {
 	return refuse(c, http.StatusTooManyRequests, "rate_limited", c.who.id+" is over its limit of "+why)
 }
 
-// becomeStream counts a POST that opens a long stream as one.
+// becomeStream counts a POST that stays open for long as a stream, and not as a
+// call, until giveMoreBack.
 func becomeStream(c *call) bool {
+	u := c.usage
 	usageMu.Lock()
-	room := c.usage.open[streams] < c.who.limits.open[streams]
+	room := u.open[streams].Load() < c.who.limits.open[streams]
 	if room {
-		c.usage.open[calls]--
-		c.usage.open[streams]++
+		u.open[calls].Add(-1)
+		u.open[streams].Add(1)
 		c.kind = streams
 	}
 	usageMu.Unlock()
 	return room || tooMany(c, 10, "open streams")
 }
 
-// leave gives back what a request has taken.
-func leave(c *call) {
+// giveMoreBack is for a request that has taken more than the place of a call.
+func giveMoreBack(c *call) {
 	usageMu.Lock()
-	c.usage.open[c.kind]--
+	if c.kind == streams {
+		c.usage.open[calls].Add(1)
+		c.usage.open[streams].Add(-1)
+	}
 	if c.reserved > 0 {
 		giveBack(c, c.reserved)
 	}
@@ -119,7 +127,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.open == [2]int{} && old.full < now.UnixNano() && strings.Contains(k, "\x00oauth:") { // an edge keeps a token's
+			if old.open[calls].Load() == 0 && old.open[streams].Load() == 0 && old.full < now.UnixNano() && strings.Contains(k, "\x00oauth:") { // an edge keeps a token's
 				delete(usages, k)
 			}
 		}
@@ -127,7 +135,7 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 	if len(usages) >= maxUsages && strings.HasPrefix(id, "oauth:") { // tokens are as many as are configured
 		return nil
 	}
-	u = &usage{}
+	u = newUsage()
 	usages[key] = u
 	return u
 }

@@ -108,7 +108,7 @@ func TestConcurrencyAndStreams(t *testing.T) {
 	usageMu.Lock()
 	defer usageMu.Unlock()
 	for key, u := range usages {
-		if strings.HasPrefix(key, t.Name()) && u.open != [2]int{} {
+		if strings.HasPrefix(key, t.Name()) && (u.open[calls].Load() != 0 || u.open[streams].Load() != 0) {
 			t.Errorf("still counted: %v", u.open)
 		}
 	}
@@ -142,7 +142,7 @@ func TestUsageIsBounded(t *testing.T) {
 	for i := 0; i < maxUsages; i++ {
 		u := usageOf(e, "oauth:"+strconv.Itoa(i), now)
 		take(u, now.UnixNano(), int64(6*time.Second))
-		u.open[streams] = 1
+		u.open[streams].Store(1)
 	}
 	if usageOf(e, "oauth:one more", now.Add(2*time.Minute)) != nil {
 		t.Error("an open stream was forgotten, or the registry is not bounded")
@@ -157,7 +157,7 @@ func TestUsageIsBounded(t *testing.T) {
 		t.Errorf("a configured token, which always has room: status %d", rec.Code)
 	}
 	for _, u := range usages {
-		u.open[streams] = 0
+		u.open[streams].Store(0)
 	}
 	if usageOf(e, "oauth:one more", now.Add(4*time.Minute)) == nil || len(usages) > 2 {
 		t.Errorf("%d idle principals are kept", len(usages))
