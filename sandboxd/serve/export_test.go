@@ -5,3 +5,6 @@ var SweepPrivate = sweepPrivate
 
 // HoldAtMost sets how many bytes the calls under way may have.
 func (s *Server) HoldAtMost(n int64) { s.maxHeld = n }
+
+// Indirect sends every call through the SDK's connection.
+func (s *Server) Indirect() { s.indirect = true }

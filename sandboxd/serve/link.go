@@ -30,6 +30,7 @@ type link struct {
 
 	mu        sync.Mutex
 	connected bool
+	session   *mcp.ServerSession // the SDK's, once connected
 	closed    bool
 	last      int64
 	calls     map[string]*call
@@ -91,8 +92,8 @@ func (l *link) connect() error {
 	if l.connected {
 		return nil
 	}
-	_, err := l.server.mcp.Connect(context.Background(), l, nil)
-	l.connected = err == nil
+	session, err := l.server.mcp.Connect(context.Background(), l, nil)
+	l.connected, l.session = err == nil, session
 	return err
 }
 

@@ -41,8 +41,10 @@ type Server struct {
 	mcp      *mcp.Server
 	sessions *idle.Table
 	front    *mcphttp.Front
-	running  atomic.Int64 // calls of tools
-	held     atomic.Int64 // bytes of these calls
+	handle   mcp.MethodHandler // what the SDK does with a message, our checks first
+	indirect bool              // for a test: every call goes through the SDK's connection
+	running  atomic.Int64      // calls of tools
+	held     atomic.Int64      // bytes of these calls
 	maxHeld  int64
 	requests atomic.Int64 // HTTP requests since the start
 
@@ -72,7 +74,7 @@ func New(set Settings, tools Tools, d *desk.Desk, log *slog.Logger) *Server {
 			SetCacheable: private,
 		})
 	tools.Register(s.mcp)
-	s.mcp.AddReceivingMiddleware(s.recovering, s.identified, s.filtering, s.calling)
+	s.mcp.AddReceivingMiddleware(s.capture, s.recovering, s.identified, s.filtering, s.calling)
 	go s.keepHouse()
 	return s
 }

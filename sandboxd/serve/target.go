@@ -47,6 +47,7 @@ func (c closing) Deliver(raw []byte, final bool) {
 type session struct {
 	*link
 	greeted atomic.Bool // by an initialize that was not refused
+	ready   atomic.Bool // it was answered
 }
 
 // Handle implements mcphttp.Session.
@@ -61,6 +62,10 @@ func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Canc
 	case m.IsRequest() && m.Method != "ping" && s.greeted.Load() == (m.Method == "initialize"):
 		req.Sink.Deliver(jsonrpc.Fault(m.ID(), jsonrpc.InvalidRequest, "initialize comes first, and once"), true)
 		return nil, nil
+	case m.Method == "tools/call" && s.ready.Load():
+		if cancel, ok := s.direct(req); ok {
+			return cancel, nil
+		}
 	case m.Method == "initialize":
 		s.greeted.Store(true)
 		req.Sink = greeting{req.Sink, s}
@@ -79,6 +84,7 @@ func (g greeting) Deliver(raw []byte, final bool) {
 	if m, err := jsonrpc.Parse(raw); final && err == nil && m.IsError() {
 		g.session.greeted.Store(false)
 	}
+	g.session.ready.Store(g.session.greeted.Load())
 	g.Sink.Deliver(raw, final)
 }
 
