@@ -25,7 +25,7 @@ func TestInNamespace(t *testing.T) {
 	if inNamespace() {
 		return
 	}
-	const again = "^(TestEachRuleIsMissed|TestEscapes|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestTimeoutCancelAndKill|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestSoak)$"
+	const again = "^(TestEachRuleIsMissed|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestSoak)$"
 	if out, _ := insideAgain("^TestOwnNetwork$"); strings.Contains(out, cannot) {
 		t.Skipf("this machine allows no user namespace:\n%s", out)
 	}

@@ -38,6 +38,7 @@ var contained = os.Getenv("SALLYPORT_TEST_CONTAINER") != ""
 func newJailWith(t *testing.T, cfg jail.Config) (*jail.Jail, string) {
 	t.Helper()
 	cfg.InContainer = cfg.InContainer || contained
+	cfg.PrivateMounts = cfg.PrivateMounts || cfg.Mode == jail.Full && inNamespace()
 	if cfg.Grace == 0 {
 		cfg.Grace = 200 * time.Millisecond // what does not end by itself need not hold up a test
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/jail/policy"
 )
 
 // server is this test program built as the products are, without cgo.
@@ -36,12 +38,13 @@ type machine struct {
 	account int  // 0: as root
 	denied  bool // no further user namespace is allowed
 	private bool // commands have mounts of their own there
+	plain   bool // the server does not ask for a namespace
 }
 
 var machines = []machine{
-	{"root", 0, false, true},
-	{"an ordinary account", 64811, false, true},
-	{"an ordinary account without user namespaces", 64812, true, false},
+	{"root", 0, false, true, false},
+	{"an ordinary account", 64811, false, true, false},
+	{"an ordinary account without user namespaces", 64812, true, false, false},
 }
 
 // enter makes this process the server's machine, and continues.
@@ -76,7 +79,10 @@ func (m machine) on(t *testing.T, dir string, commands ...string) (a answer) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "ROOT_TEST_WORKSPACE="+dir, "ROOT_TEST_COMMANDS="+strings.Join(commands, ";;"), "MACHINE_REEXEC=1")
+	cmd.Env = append(os.Environ(), "ROOT_TEST_WORKSPACE="+dir, "ROOT_TEST_COMMANDS="+strings.Join(commands, ";;"))
+	if !m.plain {
+		cmd.Env = append(cmd.Env, "MACHINE_REEXEC=1")
+	}
 	if m.account != 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("MACHINE_ACCOUNT=%d", m.account))
 	}
@@ -138,4 +144,51 @@ func TestPrivateMounts(t *testing.T) {
 			t.Logf("start %v, a command %v", a.Start.Round(time.Millisecond), a.PerCommand.Round(10*time.Microsecond))
 		})
 	}
+}
+
+// An account that grows beside a running command takes nothing from its budget
+// where commands are counted in a namespace of their own; elsewhere the same
+// command can start nothing more.
+func TestAccountThatGrows(t *testing.T) {
+	for _, m := range append(slices.Clip(machines[:2]), machine{"without a namespace", 64815, false, false, true}) {
+		t.Run(m.name, func(t *testing.T) {
+			account := m.account
+			if account == 0 {
+				account = 64814
+			}
+			dir := mkdir(t, filepath.Join(public(t), "work"), account, account)
+			answers := make(chan answer, 1)
+			go func() {
+				answers <- m.on(t, dir, "touch started; while ! test -e grown; do sleep .02; done; (for i in 1 2 3 4 5 6 7 8; do sleep .1 & done; wait; echo forked) 2>/dev/null")
+			}()
+			for end := time.Now().Add(time.Minute); !exists(filepath.Join(dir, "started")); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the command does not start")
+				}
+			}
+			more := exec.Command("/bin/sh", "-c", "for i in $(seq "+fmt.Sprint(policy.DefaultTasks()+100)+"); do sleep 600 & done; echo grown; wait")
+			more.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(account), Gid: uint32(account)}, Setpgid: true}
+			said, err := more.StdoutPipe()
+			if err := errors.Join(err, more.Start()); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				syscall.Kill(-more.Process.Pid, syscall.SIGKILL)
+				more.Wait()
+			}()
+			if _, err := said.Read(make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+			mkdir(t, filepath.Join(dir, "grown"), account, account)
+			a := <-answers
+			if forked := strings.HasSuffix(strings.Join(a.Outputs, " "), "forked"); a.Error != "" || forked != m.private {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
