@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
@@ -78,12 +80,34 @@ func chmodded(t *testing.T, folder string, run func(command string) string, stop
 	stop()
 }
 
+// standardNote reads the newest checkpoint with the library that Go's checksum
+// database uses.
+func standardNote(t *testing.T, file string) {
+	t.Helper()
+	pub, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := note.NewVerifier(strings.TrimSpace(string(pub)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest, err := exec.Command(rig.Binary(t, "sallyport"), "audit", "anchor", file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := note.Open(newest, note.VerifierList(key)); err != nil || !strings.HasPrefix(n.Text, key.Name()+"\n") {
+		t.Errorf("%v\n%s", err, newest)
+	}
+}
+
 func verified(t *testing.T, file string) {
 	t.Helper()
 	out, err := exec.Command(rig.Binary(t, "sallyport"), "audit", "verify", file).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "whole") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	standardNote(t, file)
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder's mode: %v %v", info.Mode(), err)
 	}
