@@ -53,8 +53,11 @@ func TestSearchSaysWhatItDidNotSee(t *testing.T) {
 		"closed":     {content: map[string]string{"f.txt": "needle\n"}, prepare: func(dir string) error { return os.Chmod(filepath.Join(dir, "f.txt"), 0) }, words: "files cannot be read"},
 		"name":       {prepare: func(dir string) error { return os.WriteFile(filepath.Join(dir, "caf\xe9"), []byte("needle\n"), 0o644) }, words: `names are not valid UTF-8 and cannot be given here: "caf\xe9"`},
 		"many": {prepare: func(dir string) error {
-			for i := range 25_000 {
-				if err := os.WriteFile(fmt.Sprintf("%s/%d", dir, i), nil, 0o600); err != nil {
+			if err := os.WriteFile(dir+"/0", nil, 0o600); err != nil {
+				return err
+			}
+			for i := range 25_000 { // links: quicker than files
+				if err := os.Link(dir+"/0", fmt.Sprintf("%s/%d", dir, i+1)); err != nil {
 					return err
 				}
 			}
