@@ -174,7 +174,7 @@ func quiet(t *testing.T) {
 
 // An egress is a running sallyport-egress and a command that uses it.
 type egress struct {
-	t      *testing.T
+	t      testing.TB
 	uid    int
 	cmd    *exec.Cmd
 	env    []string
@@ -188,7 +188,7 @@ func start(t *testing.T, allow string) *egress {
 }
 
 // startIn starts one whose files lie in dir, as uid.
-func startIn(t *testing.T, dir, allow string, uid int) *egress {
+func startIn(t testing.TB, dir, allow string, uid int) *egress {
 	t.Helper()
 	e := &egress{t: t, uid: uid, audit: filepath.Join(dir, "audit", "audit.jsonl")}
 	keyFile, socket := filepath.Join(dir, "key"), filepath.Join(dir, "run", "e.sock")

@@ -15,7 +15,7 @@ import (
 const jailPart = "jail"
 
 // parts are the names under which the services of docker-compose.yml appear.
-var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy"}
+var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy", "egress": "egress"}
 
 // A service of the rendered compose file: what is read of it below.
 type service struct {
@@ -139,6 +139,8 @@ func (c *powers) read(raw []byte) error {
 	switch c.part {
 	case "sandbox":
 		c.sandbox()
+	case "egress":
+		c.egress()
 	case "dockerproxy":
 		if f := c.Environment["FORBIDDEN_SOURCES"]; f != nil && *f == "none" {
 			c.can("mount the workspace and this installation into a server's container (FORBIDDEN_SOURCES=none)")
@@ -218,6 +220,17 @@ func (c *powers) mounts() {
 	}
 }
 
+// egress lists the ceiling: each rule is a line, so that a new one is seen.
+func (c *powers) egress() {
+	if allow := c.Environment["EGRESS_ALLOW"]; allow != nil {
+		for rule := range strings.SplitSeq(*allow, ",") {
+			if rule = strings.TrimSpace(rule); rule != "" {
+				c.can("connect commands to %s, at most", rule)
+			}
+		}
+	}
+}
+
 // sandbox reads the settings that decide what commands may do.
 func (c *powers) sandbox() {
 	value := func(name, unset string) string {
@@ -235,7 +248,11 @@ func (c *powers) sandbox() {
 	if policy.Mode != jail.Full {
 		c.can("run commands without the kernel's walls (MCP_JAIL=%s)", policy.Mode)
 	}
-	if policy.Network != jail.None {
+	switch policy.Network {
+	case jail.None:
+	case jail.Allowlist:
+		c.can("let commands connect to what their token and egress allow (MCP_COMMAND_NETWORK=%s)", policy.Network)
+	default:
 		c.can("let commands use the container's network (MCP_COMMAND_NETWORK=%s)", policy.Network)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(policy.String()), "\n") {

@@ -22,6 +22,7 @@ type holder struct {
 	Name, Issuer string
 	Value        any
 	Tools        []string
+	Egress       []string
 }
 
 // evaluated runs the Go templates of a dynamic configuration as Traefik does, with the
@@ -86,6 +87,9 @@ func edgePlan(raw []byte) (Plan, error) {
 }
 
 func (h holder) grants(part, where string) (plan Plan) {
+	for _, rule := range h.Egress {
+		plan = append(plan, Grant{Part: part, What: fmt.Sprintf("let commands connect to %s at %s", rule, where)})
+	}
 	for _, tool := range h.Tools {
 		plan = append(plan, Grant{Part: part, What: fmt.Sprintf("call %s at %s", tool, where)})
 	}
