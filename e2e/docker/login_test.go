@@ -76,7 +76,7 @@ func lockedLogin(t *testing.T, d *rig.Docker) {
 	name := d.Name + "-login-1"
 	for format, want := range map[string]string{
 		"{{.Config.User}}": "1000:1000", "{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}}": "true [ALL]",
-		"{{.State.Health.Status}}": "healthy", `{{range $p, $b := .HostConfig.PortBindings}}{{$p}} {{(index $b 0).HostIp}}:{{(index $b 0).HostPort}}{{end}}`: "8000/tcp 127.0.0.1:18083",
+		"{{.State.Health.Status}}": "healthy", `{{range $p, $b := .HostConfig.PortBindings}}{{$p}} {{(index $b 0).HostIP}}:{{(index $b 0).HostPort}}{{end}}`: "8000/tcp 127.0.0.1:18083",
 	} {
 		if got := strings.TrimSpace(d.Run("inspect", "-f", format, name)); got != want {
 			t.Errorf("%s: %q, not %q", format, got, want)
