@@ -153,7 +153,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 
 func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
 	m.when(perMinute < 0 || concurrent < 0 || streams < 0, "%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)), [2]int64{int64(orDefault(concurrent, 32)), int64(orDefault(streams, 64))}}
+	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)), [2]int64{int64(orDefault(concurrent, 48)), int64(orDefault(streams, 64))}}
 }
 
 func orDefault(n, otherwise int) int {

@@ -45,7 +45,7 @@ type Token struct {
 	Expires   string   // last valid day in UTC, 2006-01-02
 
 	RequestsPerMinute int // default 600
-	MaxConcurrent     int // requests under way at once, default 32
+	MaxConcurrent     int // requests under way at once, default 48
 	MaxStreams        int // open streams and calls that wait for the owner, default 64
 
 	Extra map[string]interface{} `mapstructure:",remain"`

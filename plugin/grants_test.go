@@ -155,7 +155,7 @@ func TestAskingCallsAreStreams(t *testing.T) {
 func TestDefaultLimits(t *testing.T) {
 	logged(t)
 	l := start(t, config(), &seen{}).(*edge).tokens[0].who.limits
-	if l.each != int64(1e8) || l.open[calls] != 32 || l.open[streams] != 64 {
+	if l.each != int64(1e8) || l.open[calls] != 48 || l.open[streams] != 64 {
 		t.Errorf("limits %+v", l)
 	}
 }

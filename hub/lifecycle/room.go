@@ -17,8 +17,9 @@ const (
 	tightFor = 30 * time.Second
 )
 
-// roomWait is how long a start waits for a server that becomes idle.
-var roomWait = 15 * time.Second
+// roomWait is how long a start waits for a server that becomes idle: less than
+// the minute after which many clients give up.
+var roomWait = 45 * time.Second
 
 // Room is what the processes of all servers share. Where it is full the longest
 // idle one gives way, whosever it is; its client gets another when it comes
