@@ -15,6 +15,9 @@ got() { if m=$("$@" 2>&1 >/dev/null); then echo "GOT $*" | cut -c1-120; else ech
 open_rw() { perl -e 'open(F, "+<", $ARGV[0]) or die "$!\n"' "$1"; }
 call() { perl -e '$! = 0; my @a = map { $_ + 0 } @ARGV; my $n = shift @a; syscall($n, @a, (0) x (5 - @a)) == -1 and die "$!\n"' "$@"; }
 sock() { perl -e 'socket(my $s, $ARGV[0], $ARGV[1], $ARGV[2]) or die "$!\n"' "$@"; }
+# With MCP_COMMAND_NETWORK=allowlist a socket reaches the command's own loopback alone.
+own() { [ -n "$https_proxy" ] && [ "$(grep -c : /proc/net/dev)" = 1 ] && grep -q ' lo:' /proc/net/dev && echo "a loopback of its own, and nothing else"; }
+tcp() { perl -e 'use Socket; socket(S, 2, 1, 0) && connect(S, pack_sockaddr_in($ARGV[1], inet_aton($ARGV[0]))) or die "$!\n"; exit unless $ARGV[2]; syswrite(S, "CONNECT $ARGV[2]:443 HTTP/1.1\r\nHost: $ARGV[2]:443\r\n\r\n"); sysread(S, $_, 200); die "$1\n" if m{^HTTP/1.1 [345].. (.*)}' "$@"; }
 pick() { case $(uname -m) in aarch64) echo "$2";; *) echo "$1";; esac; }
 `
 
@@ -31,11 +34,13 @@ var attempts = []attempt{
 	{name: "the server's limits", script: `got call $(pick 302 261) $SERVER 7 0 0`},
 	{name: "the server's priority", script: `got perl -e '$! = 0; setpriority(0, $ARGV[0], getpriority(0, $ARGV[0])); die "$!\n" if $!' $SERVER`},
 	{name: "make the server the out-of-memory victim", script: `got sh -c ': >> /proc/'$SERVER'/oom_score_adj'`},
-	{name: "a TCP socket", script: `got sock 2 1 0`, network: true},
-	{name: "a UDP socket", script: `got sock 2 2 0`, network: true},
-	{name: "an MPTCP socket", script: `got sock 2 1 262`, network: true},
-	{name: "an IPv6 socket", script: `got sock 10 1 0`, network: true},
-	{name: "a netlink socket", script: `got sock 16 3 0`, network: true}, // NETLINK_ROUTE: which interfaces there are
+	{name: "a TCP socket", script: `own || got sock 2 1 0`, network: true},
+	{name: "a UDP socket", script: `own || got sock 2 2 0`, network: true},
+	{name: "an MPTCP socket", script: `own || got sock 2 1 262`, network: true},
+	{name: "an IPv6 socket", script: `own || got sock 10 1 0`, network: true},
+	{name: "a netlink socket", script: `own || got sock 16 3 0`, network: true},         // NETLINK_ROUTE: which interfaces there are
+	{name: "an address past the proxy", script: `got tcp 192.0.2.1 443`, network: true}, // documentation's: nobody is there
+	{name: "a host that no rule allows", script: `got tcp 127.0.0.1 3128 sallyport-attack.invalid`, network: true},
 	{name: "a netlink socket for the kernel's events", script: `got sock 16 3 15`},
 	{name: "a vsock socket", script: `got sock 40 1 0`},
 	{name: "a packet socket", script: `got sock 17 3 0`},
