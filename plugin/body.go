@@ -62,8 +62,9 @@ func putBack(r *http.Request, body []byte) {
 
 func checkMessage(c *call, body []byte) bool {
 	h := c.r.Header
-	if h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && plainCall(c, body) {
-		return true
+	if h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && callShape(c, body) {
+		deep := tooDeep(body, maxDepth)
+		return deep == "" || rpcRefuse(c, http.StatusBadRequest, "json_rpc", codeInvalidRequest, deep)
 	}
 	m, wrong := parseMessage(body)
 	c.message = m

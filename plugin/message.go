@@ -39,10 +39,13 @@ var (
 
 const plainID = `0|[1-9][0-9]{0,14}|"[A-Za-z0-9_-]{1,64}"`
 
-// plainCall reads the calls that most messages are, in a part of parseMessage's
+// plainCall is callShape for a body that is not too deep either.
+func plainCall(c *call, body []byte) bool { return callShape(c, body) && tooDeep(body, maxDepth) == "" }
+
+// callShape reads the calls that most messages are, in a part of parseMessage's
 // time, and leaves to it what it does not know. Both read the same from what it
 // knows: around the arguments every byte is given, and they are one JSON value.
-func plainCall(c *call, body []byte) bool {
+func callShape(c *call, body []byte) bool {
 	head := callHead.FindSubmatch(body)
 	if head == nil {
 		return false
@@ -58,7 +61,7 @@ func plainCall(c *call, body []byte) bool {
 		return false
 	}
 	c.message = &message{id: id, method: "tools/call", tool: string(head[2]), plain: true}
-	return json.Valid(rest) && utf8.Valid(rest) && tooDeep(rest, maxDepth-2) == ""
+	return json.Valid(rest) && utf8.Valid(rest)
 }
 
 // parseMessage reads one JSON-RPC 2.0 message strictly. Parsers disagree on

@@ -58,14 +58,14 @@ func TestBenchHostile(t *testing.T) {
 	}{
 		{"a wrong token", "wrong-token-wrong-token-wrong-token-0123", readFile, 200, 401},
 		{"a forged JWT of 1,100 claims", forged, readFile, 200, 401},
-		{"699,034 keys", good, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + keys.String()[:8<<20-600] + `"z":1}}`, 3, 400},
+		{"699,034 keys", good, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + keys.String() + `"z":1}}`, 3, 400},
 		{"8 MiB of text", good, call(fill(`{"text":"`, "x", `"}`)), 3, 202},
 		{"8 MiB of text, whole parser", good, full.Replace(call(fill(`{"text":"`, "x", `"}`))), 3, 202},
-		{"8 MiB of rows", good, call(fill(`{"rows":[`, `{"a":[1,"b"]},`, `0]}`)), 3, 202},
-		{"8 MiB of rows, whole parser", good, full.Replace(call(fill(`{"rows":[`, `{"a":[1,"b"]},`, `0]}`))), 3, 202},
+		{"8 MiB of rows", good, call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`)), 3, 202},
+		{"8 MiB of rows, whole parser", good, full.Replace(call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`))), 3, 202},
 		{"8 MiB of brackets", good, call(fill(`{"n":[`, "[[]],", `0]}`)), 3, 400},
-		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 400},
-		{"chains of 120 levels", good, call(fill(`{"n":[`, strings.Repeat("[", 120)+strings.Repeat("]", 120)+`,"`+strings.Repeat("a", 400)+`",`, `0]}`)), 3, 202},
+		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 202},
+		{"chains of 120 levels", good, call(fill(`{"n":[`, strings.Repeat("[", 120)+strings.Repeat("]", 120)+`,"`+strings.Repeat("a", 900)+`",`, `0]}`)), 3, 202},
 	} {
 		w := wire{method: "POST", target: "/mcp/mcp", body: row.body, header: [][2]string{{"Authorization", "Bearer " + row.token}, {"Content-Type", "application/json"}}}
 		w.http1(t, s.Web) // warms up
