@@ -193,3 +193,19 @@ func TestUnaskedProgressIsDropped(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 }
+
+// Two calls of one client under way with one id are both answered.
+func TestEqualIDsOfOneClient(t *testing.T) {
+	_, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	c := b.dial("sse", "s", nil)
+	for _, x := range []string{"1", "2"} {
+		c.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"x":` + x + `}}}`)
+	}
+	got := c.next() + c.next()
+	for _, x := range []string{"1", "2"} {
+		if !strings.Contains(got, `{"x":`+x+`}`) || strings.Count(got, `"id":7`) != 2 {
+			t.Errorf("x=%s: %s", x, got)
+		}
+	}
+}
