@@ -27,7 +27,7 @@ func TestInNamespace(t *testing.T) {
 	}
 	const again = "^(TestEachRuleIsMissed|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestSoak)$"
 	if out, _ := insideAgain("^TestOwnNetwork$"); strings.Contains(out, cannot) {
-		t.Skipf("this machine allows no user namespace:\n%s", out)
+		t.Skipf("not on this machine: it allows no user namespace:\n%s", out)
 	}
 	if out, err := insideAgain(again); err != nil || !strings.Contains(out, "\nPASS") {
 		t.Fatalf("%v\n%s", err, out)
@@ -47,10 +47,10 @@ const cannot = "no namespaces here"
 func needNamespace(t *testing.T) {
 	t.Helper()
 	if os.Getenv(namespaceVariable) == "" {
-		t.Skip("part of TestInNamespace")
+		t.Skip("not by itself: part of TestInNamespace")
 	}
 	if err := jail.CanPrivateMounts(); err != nil {
-		t.Skipf("%s: %v", cannot, err)
+		t.Skipf("not on this machine: %s: %v", cannot, err)
 	}
 }
 

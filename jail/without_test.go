@@ -88,7 +88,7 @@ func memory(t *testing.T) int {
 			return atoi(strings.TrimSpace(string(raw)))
 		}
 	}
-	t.Skip("this container cannot read its memory")
+	t.Skip("not on this machine: this container cannot read its memory")
 	return 0
 }
 

@@ -39,7 +39,7 @@ func TestDocuments(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && (!errorsAs(err, &exit) || exit.ExitCode() < 0) {
-			t.Skipf("no network namespace here: %v", err)
+			t.Skipf("not on this machine: no network namespace: %v", err)
 		}
 		if err != nil || !bytes.Contains(out, []byte("PASS")) {
 			t.Fatalf("%v\n%s", err, out)

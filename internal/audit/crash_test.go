@@ -148,7 +148,7 @@ func TestFullDiskRefusesCalls(t *testing.T) {
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Skipf("this machine allows no user namespace: %v", err)
+		t.Skipf("not on this machine: it allows no user namespace: %v", err)
 	}
 	if err != nil {
 		t.Errorf("%v: %s", err, out)

@@ -289,11 +289,11 @@ func TestTightCgroup(t *testing.T) {
 	group = filepath.Join(group, fmt.Sprintf("jail-test-%d", os.Getpid()))
 	inner := filepath.Join(group, "inner")
 	if err := os.Mkdir(group, 0o755); err != nil {
-		t.Skipf("no cgroup can be made here: %v", err)
+		t.Skipf("not on this machine: no cgroup can be made here: %v", err)
 	}
 	t.Cleanup(func() { os.Remove(group) })
 	if err := os.WriteFile(group+"/pids.max", []byte("128"), 0); err != nil {
-		t.Skipf("cgroups here do not limit processes: %v", err)
+		t.Skipf("not on this machine: cgroups here do not limit processes: %v", err)
 	}
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 func python(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("no python3 here")
+		t.Skip("SKIPPED, missing: python3")
 	}
 }
 

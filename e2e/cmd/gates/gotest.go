@@ -164,6 +164,8 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 		if figures {
 			fmt.Print(said(text, 1000))
 		}
+	case e.Action == "skip" && elsewhere.MatchString(text):
+		fmt.Printf("not here: %s %s\n%s", e.Package, e.Test, said(text, 2))
 	case e.Action == "skip":
 		n.skipped++
 		fmt.Printf("SKIP %s %s\n%s", e.Package, e.Test, text)
@@ -175,6 +177,10 @@ func result(e event, output *strings.Builder, failedIn map[string]int) (n count)
 	}
 	return n
 }
+
+// elsewhere is what a test says that this kernel cannot run, or that runs as a part of
+// another one: no failure of the machine's preparation, and so none of CI.
+var elsewhere = regexp.MustCompile(`(not on this machine|not by itself): `)
 
 var ownLine = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: .*\n`)
 
