@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -140,7 +141,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 		}
 	}
 	h := sandbox.HostConfig
-	if h.PidsLimit != 512 || h.Memory != 1<<30 || h.MemorySwap != 1<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
+	if h.PidsLimit != int64(176+32*runtime.NumCPU()) || len(h.Tmpfs) != 2 || h.Memory != 1<<30 || h.MemorySwap != 1<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
 		t.Errorf("sandboxd's limits: %+v", h)
 	}
 	for port, bound := range h.PortBindings {
@@ -148,7 +149,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 			t.Errorf("published: %s at %+v", port, bound)
 		}
 	}
-	if got, want := targets(sandbox), []string{"/audit rw", "/run/owner rw", "/run/secrets/owner-key ro", "/run/secrets/sandbox-token ro", "/workspace rw"}; !slices.Equal(got, want) {
+	if got, want := targets(sandbox), []string{"/audit rw", "/etc/passwd ro", "/run/owner rw", "/run/secrets/owner-key ro", "/run/secrets/sandbox-token ro", "/workspace rw"}; !slices.Equal(got, want) {
 		t.Errorf("sandboxd's mounts: %q, want %q", got, want)
 	}
 	plugin := "/plugins-local/src/github.com/sallyport-dev/sallyport/"
