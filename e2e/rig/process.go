@@ -155,6 +155,7 @@ var folders = map[string]string{
 	"sallyport-run":         "./owner/run",
 	"sallyport-hub":         "./hub",
 	"sallyport-dockerproxy": "./dockerproxy",
+	"sallyport-egress":      "./egress",
 }
 
 // Binary builds a command of the root module (sandboxd, dockerproxy) once per
