@@ -16,7 +16,7 @@ import (
 // runs it, or why none can.
 var proven = []struct{ command, by string }{
 	{"git clone", "outside: the public repository"},
-	{"make run", "e2e/doctor TestNewcomer"},
+	{"make run", "e2e/doctor TestFirstMinutes"},
 	{"make up", "e2e/docker TestMakeUp"},
 	{"make env", "e2e/docker TestMakeUp"},
 	{"make install", "e2e/doctor TestInstall"},
@@ -26,7 +26,7 @@ var proven = []struct{ command, by string }{
 	{"bin/sallyport doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
 	{"bin/sallyport doctor https://", "e2e/doctor TestComposeStack"},
 	{"bin/sallyport doctor -as", "owner/doctor/replay TestCommand"},
-	{"bin/sallyport doctor", "e2e/doctor TestNewcomer"},
+	{"bin/sallyport doctor", "e2e/doctor TestFirstMinutes"},
 	{"bin/sallyport attack", "e2e/sandbox TestAttackCommand"},
 	{"bin/sallyport plan", "owner/plan TestGolden"},
 	{"sallyport token", ". TestTokenCommandsInPages"},

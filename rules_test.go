@@ -90,7 +90,7 @@ func refused(f file, path string) string {
 	case path == "unsafe" && !f.in("jail"):
 		return "unsafe stays in jail, where the kernel's interface needs it"
 	case path == "os/exec" && !f.in("jail", "owner"):
-		return "processes start in jail, so that nothing starts outside its restrictions (the owner's command may, for docker and the like)"
+		return "processes start in jail, so that nothing starts outside its restrictions (sallyport may, for docker and the like)"
 	case f.in("plugin") && !std:
 		return "Traefik interprets the plugin: only the standard library is at hand, and the reader of the edge has one folder to read"
 	}

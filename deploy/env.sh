@@ -39,7 +39,7 @@ find_workspace() {
 	if [ -d "$workspace" ] && [ -x "$workspace" ]; then workspace=$(cd -- "$workspace" && pwd -P); fi
 }
 
-# within OUTER INNER: is INNER the directory OUTER or beneath it? Directories are told
+# within OUTER INNER: is INNER the directory OUTER or inside it? Directories are told
 # apart by device and inode, so that a bind mount is known as well.
 within() {
 	outer=$(stat -c %d:%i -- "$1")

@@ -42,7 +42,7 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// TestSecretsFiles: each wall once up and once down.
+// TestSecretsFiles: each check, and its twin without what it refuses.
 func TestSecretsFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -200,7 +200,7 @@ func (l *link) deny(q *wire.Request, err error, more ...any) {
 }
 
 // reply writes one line within wire.MaxLine: a hub refuses a longer one, so
-// what is only there to be read makes way for what must be understood.
+// the informational maps are dropped.
 func (l *link) reply(r wire.Reply) bool {
 	r.Error = fmt.Sprintf("%.4000s", r.Error)
 	line, err := json.Marshal(r)

@@ -86,8 +86,8 @@ func TestSocketModeAndHealth(t *testing.T) {
 	}
 }
 
-// TestOtherUser: the kernel's word about the peer counts. The other side of
-// the wall is every other test.
+// TestOtherUser: the kernel's answer about the peer counts. Every other test
+// is the twin.
 func TestOtherUser(t *testing.T) {
 	b := prepare(t, goodConfig)
 	b.s.hubUID++

@@ -74,7 +74,7 @@ type Command struct {
 	// namespace before the command runs. What it returns is closed at the end.
 	// It must open its sockets itself, not in other goroutines.
 	Listen func() (io.Closer, error)
-	// Writable are directories that this command may write beneath, beside those
+	// Writable are directories that this command may write in, beside those
 	// of Config: what is private to whoever it runs for.
 	Writable []string
 	// Timeout stops the command; it counts from Start.

@@ -35,7 +35,7 @@ func ruleset(attr unix.LandlockRulesetAttr) (*os.File, error) {
 
 // outerDomain is the domain of a command's thread in this process. A domain
 // that says nothing about moving files between directories forbids it to the
-// domains beneath, so it takes that right and gives it back everywhere.
+// domains inside it, so it takes that right and gives it back everywhere.
 func outerDomain(rules policy.Rules) (*os.File, error) {
 	const move = unix.LANDLOCK_ACCESS_FS_REFER
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: move}

@@ -122,7 +122,7 @@ func privateMounts(writable []string) error {
 	return nil
 }
 
-// leading makes the directories that lead to those beneath the new, empty
+// leading makes the directories that lead to those under the new, empty
 // directories, on mounts that can become read-only: what lies beside a workspace
 // is not the commands' there either. It returns where those are mounted.
 func leading(writable []string) (mounts []string, err error) {

@@ -35,7 +35,7 @@ func TestEachRuleIsMissed(t *testing.T) {
 }
 
 // redundant rules make no difference here: paths that are missing or lie
-// beneath another granted path, as /bin does where it is a link, calls that are
+// under another granted path, as /bin does where it is a link, calls that are
 // refused here anyway, and in a container the grants of directories, which the
 // self-test could list anyway: the developer's tools would miss those.
 func redundant(cfg jail.Config, rule string) bool {
@@ -84,7 +84,7 @@ func TestOldKernel(t *testing.T) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	// Nothing falls open by itself, and what was asked for is said aloud.
+	// Nothing falls open by itself, and what was asked for is logged.
 	j, err := jail.New(jail.Config{Mode: jail.Group})
 	if err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func TestAttacks(t *testing.T) {
 	for _, cfg := range configs(t) {
 		t.Run(fmt.Sprintf("network %s container %v", cfg.Network, cfg.InContainer), func(t *testing.T) {
 			prog, to := battlefield(t)
-			opened := []string{"descriptors"} // the wall around them is the next test's
+			opened := []string{"descriptors"} // the control of them is the next test's
 			if cfg.Network == jail.Container {
 				opened = append(opened, network...)
 			}
@@ -125,7 +125,7 @@ func TestAttacks(t *testing.T) {
 }
 
 // A process that is not dumpable is closed to its own account, even without
-// any other wall. The jail makes its server such a one.
+// any other restriction. The jail makes its server such a one.
 func TestNotDumpable(t *testing.T) {
 	prog, open := battlefield(t)
 	j, _ := newJail(t, jail.Group)

@@ -15,7 +15,7 @@ import (
 	"github.com/sallyport-dev/sallyport/jail"
 )
 
-// What the kernel kills for want of memory is said so, and the server lives.
+// A command that the kernel kills when memory runs out is reported so, and the server lives.
 func TestOutOfMemory(t *testing.T) {
 	j, _ := newJail(t, jail.Full)
 	var res jail.Result

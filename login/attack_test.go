@@ -202,7 +202,7 @@ func TestConsentAttacks(t *testing.T) {
 	for name, pairs := range map[string][]string{
 		"no token": {"csrf", ""}, "a wrong token": {"csrf", "AAAA"}, "no page": {"request", ""}, "another page": {"request", "AAAA"},
 		"a tool that is not offered": {"tools", "delete_everything"}, "everything": {"tools", "*"}, "no tool": {"tools", ""},
-		"egress that is not offered": {"egress", "evil.example"}, "for ever": {"days", "100000"}, "a negative time": {"days", "-1"}, "deny": {"decision", "deny"},
+		"egress that is not offered": {"egress", "evil.example"}, "without end": {"days", "100000"}, "a negative time": {"days", "-1"}, "deny": {"decision", "deny"},
 		"no decision": {"decision", ""}, "without ask": {"tools", "write_file"},
 	} {
 		if a := owner.do("POST", "/consent", change(open(), pairs)); code(a) != "" {

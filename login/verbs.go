@@ -58,7 +58,7 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 		})
 	case "revoke":
 		var found bool
-		if found, err = o.issuer.Withdraw(q.Arg, "by the owner's command"); err == nil && !found {
+		if found, err = o.issuer.Withdraw(q.Arg, "by sallyport-login revoke"); err == nil && !found {
 			err = fmt.Errorf("there is no grant %q: sallyport-login grants lists them", q.Arg)
 		}
 		row("Revoked.")

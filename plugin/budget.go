@@ -38,7 +38,7 @@ func reserve(c *call, n int64) bool {
 	if u.bytes+n > share {
 		why = "bytes of bodies at once"
 	} else if inFlight+n > budget {
-		why = "bytes of bodies, which all callers share"
+		why = "bytes of bodies, which all principals share"
 	} else {
 		c.reserved = n
 		u.bytes += n

@@ -200,7 +200,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		{"too short", "short\n", serverToken, 401},
 		{"two newlines", clientToken + "\n\n", serverToken, 401},
 		{"carriage return", clientToken + "\r\n", serverToken, 401},
-		{"mended", clientToken, serverToken, 200},
+		{"fixed", clientToken, serverToken, 200},
 		{"backend rotated", clientToken, serverToken + "2", 200},
 		{"backend empty", clientToken, "", 503},
 		{"backend has the client's", clientToken, clientToken, 503},
@@ -225,7 +225,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 		t.Errorf("after the file is gone: status %d", rec.Code)
 	}
 	text := log.String()
-	if !strings.Contains(text, "refused until its file is mended") || strings.Contains(text, otherToken) || strings.Contains(text, serverToken) {
+	if !strings.Contains(text, "refused until its file is fixed") || strings.Contains(text, otherToken) || strings.Contains(text, serverToken) {
 		t.Errorf("log: %s", text)
 	}
 }

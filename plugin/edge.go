@@ -92,7 +92,7 @@ type call struct {
 
 // New builds the middleware. It reports every mistake of the configuration in
 // one error, and a panic as an error too: it would freeze Traefik's dynamic
-// configuration for ever.
+// configuration indefinitely.
 func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http.Handler, err error) {
 	defer func() {
 		if v := recover(); v != nil {

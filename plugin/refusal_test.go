@@ -8,13 +8,13 @@ import (
 )
 
 // A refusal is tested twice: what spoil does to a good request or configuration
-// is refused, and the same request without it, or with the wall that mend takes
-// down, reaches the backend.
+// is refused, and the same request without it, or with the control that without turns
+// off, reaches the backend.
 type refusal struct {
-	desc   string
-	spoil  func(*http.Request)
-	status int
-	mend   func(*Config)
+	desc    string
+	spoil   func(*http.Request)
+	status  int
+	without func(*Config)
 }
 
 func header(key string, values ...string) func(*http.Request) {
@@ -135,14 +135,14 @@ func TestRefusals(t *testing.T) {
 		if rec = do(h, post("/mcp/mcp", readFile)); rec.Code != 200 || s.calls != 1 {
 			t.Errorf("%s: without it the status is %d", row.desc, rec.Code)
 		}
-		if row.mend == nil {
+		if row.without == nil {
 			continue
 		}
-		row.mend(c)
+		row.without(c)
 		r = post("/mcp/mcp", readFile)
 		row.spoil(r)
 		if do(start(t, c, s), r); s.calls != 2 {
-			t.Errorf("%s: with the wall down it does not reach the backend", row.desc)
+			t.Errorf("%s: with the control off it does not reach the backend", row.desc)
 		}
 	}
 	if text := log.String(); strings.Contains(text, clientToken) || strings.Contains(text, serverToken) || strings.Contains(text, "/etc/passwd") {

@@ -32,7 +32,7 @@ var tokenForm = regexp.MustCompile(`^[\x21-\x7e]{32,}$`)
 
 // read returns a secret's hash and, where it is known, its text. A file holds
 // the token and at most one newline. Only regular files are opened: a FIFO would
-// hold the request for ever.
+// hold the request indefinitely.
 func (s *secret) read() ([]byte, string, error) {
 	text := s.text
 	from := "the token"
@@ -111,7 +111,7 @@ func refresh(e *edge) *table {
 	e.table.Store(t)
 	trouble := strings.Join(wrong, "; ")
 	if trouble != "" && trouble != e.trouble {
-		e.log.Error("a token is refused until its file is mended: " + trouble)
+		e.log.Error("a token is refused until its file is fixed: " + trouble)
 	} else if trouble != e.trouble {
 		e.log.Info("all token files can be used again")
 	}

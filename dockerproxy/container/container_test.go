@@ -77,7 +77,7 @@ func checkBody(t *testing.T, e *mcpjson.Entry) {
 		h.NetworkMode == "host", strings.Contains(h.NetworkMode, ":"), h.PidMode != "", h.IpcMode != "private",
 		h.Memory <= 0, h.MemorySwap != h.Memory, h.PidsLimit <= 0, h.NanoCpus <= 0, h.RestartPolicy.Name != "no",
 		c.User == "", c.User == "0", c.User == "root":
-		t.Fatalf("a wall is missing: %s", data)
+		t.Fatalf("a restriction is missing: %s", data)
 	}
 	for _, m := range h.Mounts {
 		if m.Type == "bind" && (filepath.Clean(m.Source) != m.Source || m.Source == "/" || strings.HasPrefix(m.Source, "/etc/")) {

@@ -18,7 +18,7 @@ import (
 )
 
 // tools/call read_file of 1 KiB, beside an mcp-go server with the same tool and
-// without any of the walls.
+// without any of the restrictions.
 func TestBenchReadFile(t *testing.T) {
 	asked(t)
 	ours, peer := servers(t)

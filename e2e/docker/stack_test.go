@@ -66,7 +66,7 @@ func tryIt(t *testing.T, c *rig.Checkout, said string) {
 	}
 }
 
-// ownersView uses the owner's command in the installation's folder, without a
+// ownersView uses `sallyport` in the installation's folder, without a
 // flag: the sandbox answers, and its records are whole.
 func ownersView(t *testing.T, c *rig.Checkout) {
 	t.Helper()
@@ -122,7 +122,7 @@ func clientChecks(t *testing.T, origin, token string) {
 	}
 }
 
-// lockedDown looks at the walls from both sides: what the engine says, and what
+// lockedDown looks at the restrictions from both sides: what the engine says, and what
 // a command inside can do.
 func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 	t.Helper()

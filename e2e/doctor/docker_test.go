@@ -15,7 +15,7 @@ import (
 
 // A server that is bound to its container's own loopback: the port is published,
 // the log says that it listens, and nothing reaches it. The container also lacks
-// every wall, and has its token in its environment.
+// every restriction, and has its token in its environment.
 func TestServerOnItsContainersLoopback(t *testing.T) {
 	d := rig.NeedImages(t)
 	token, file := rig.NewToken(t)
@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 	}
 	c.Env = append(c.Env, "COMPOSE_PROFILES=hub,dockerproxy", "MCP_JAIL=group")
 	out, code = plan()
-	if code != 2 || !strings.Contains(out, "+ dockerproxy: control Docker, which is root on this host") || !strings.Contains(out, "+ sandbox: run commands without the kernel's walls") {
+	if code != 2 || !strings.Contains(out, "+ dockerproxy: control Docker, which is root on this host") || !strings.Contains(out, "+ sandbox: run commands without the kernel's restrictions") {
 		t.Errorf("with the hub and without the jail: %d\n%s", code, out)
 	}
 	if strings.Contains(out, "+ hub: control Docker") {

@@ -125,7 +125,7 @@ func Status(url string) int {
 // FreeAddr returns a free loopback address that is the test's until its end. Its
 // port is not one that the kernel gives to outgoing connections or to listeners on
 // port 0, so that nobody takes it before the program that it is for; and a name of
-// the kernel's keeps it from every other caller, in whatever process: some seconds
+// the kernel's keeps it from every other process, in whatever process: some seconds
 // pass until the program listens, and a port that is not in use yet looks free.
 func FreeAddr(t testing.TB) string {
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package run_test runs `make run` as a newcomer does: in a fresh checkout, as
+// Package run_test runs `make run` as a new user does: in a fresh checkout, as
 // root and as an ordinary user, with no file edited.
 package run_test
 

@@ -28,7 +28,7 @@ func locked(more ...string) []string {
 }
 
 // The kernel tests of the jail, as they run on the bare machine, in the locked
-// container: walls off and on, escapes, runaway forks and the soak. The tools
+// container: restrictions on and off, escapes, runaway forks and the soak. The tools
 // are this machine's, lent to the image.
 func TestJailInLockedContainer(t *testing.T) {
 	var out string

@@ -25,7 +25,7 @@ import (
 )
 
 // ownedSandbox is a running sandboxd with an audit and an owner's socket. Its
-// callers come through no edge but carry the edge's headers.
+// clients come through no edge but send the edge's headers.
 type ownedSandbox struct {
 	*rig.Sandboxd
 	t   *testing.T

@@ -101,7 +101,7 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 	if len(kept) < listed {
 		edits = append(edits, jsonrpc.Edit{At: at, New: array(kept)})
 	}
-	// A page that leads to itself would be read for ever.
+	// A page that leads to itself would be read indefinitely.
 	if next := m.Find(m.Result(), "nextCursor"); next.Present() && m.Text(next) == req.Message.Text(req.Message.Param("cursor")) {
 		edits = append(edits, jsonrpc.Edit{At: next, New: []byte(`""`)})
 	}

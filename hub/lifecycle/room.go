@@ -21,9 +21,9 @@ const (
 // the minute after which many clients give up.
 var roomWait = 45 * time.Second
 
-// Room is what the processes of all servers share. Where it is full the longest
-// idle one gives way, whosever it is; its client gets another when it comes
-// back.
+// Room is what the processes of all servers share. Where it is full the one
+// idle longest is evicted, whosever it is; its client gets another when it
+// comes back.
 type Room struct {
 	// Count measures the processes and threads that are there, the hub's own
 	// among them, and how many there may be. nil: there is no bound.
@@ -141,8 +141,8 @@ func (p *place) leave() {
 	}
 }
 
-// short reports that a server may have ended for want of room: it could start
-// no further thread.
+// short reports that a server may have ended because there was no room: it could
+// start no further thread.
 func (r *Room) short() bool {
 	if r == nil || r.Count == nil {
 		return false
@@ -153,13 +153,13 @@ func (r *Room) short() bool {
 	return now+2*roomReserve > most || time.Since(r.tight) < tightFor && !r.tight.IsZero()
 }
 
-// maxTries is how often a call is taken to a server that had to give way before
+// maxTries is how often a call is taken to a server that was evicted before
 // the call could be sent.
 const maxTries = 5
 
 // restless says that a server never stayed long enough.
 func (s *Server) restless() error {
-	return &StateError{s.cfg.Name, "busy", "it had to give way to others each time before the call could be sent", 5 * time.Second}
+	return &StateError{s.cfg.Name, "busy", "others took its place each time before the call could be sent", 5 * time.Second}
 }
 
 // firstUse is how long a process that was just started is kept for the call that

@@ -151,7 +151,7 @@ func TestBusyIsSaid(t *testing.T) {
 	}
 }
 
-// An end for want of room is no crash: the server is not parked. With room the
+// An end because there is no room is no crash: the server is not parked. With room the
 // same five ends park it.
 func TestEndForWantOfRoomIsNoCrash(t *testing.T) {
 	defer lifecycle.Hasten(time.Millisecond, time.Minute)()

@@ -44,7 +44,7 @@ type Config struct {
 	Dial             upstream.Dial
 	// Shared: one connection serves all clients (docker).
 	Shared      bool
-	Most        int   // connections at once; the longest idle one gives way
+	Most        int   // connections at once; the one idle longest is evicted
 	Room        *Room // of the processes of all servers; nil: it starts none
 	Hidden      bool  // not in the aggregate
 	KeepAlive   bool
@@ -209,7 +209,7 @@ func (s *Server) squeezed(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reason, s.until = "the hub had no room for its threads (MCP_MAX_PROCESSES): "+reason.Error(), time.Now().Add(firstWait)
-	s.cfg.Log.Warn("ended for want of room", "reason", reason.Error())
+	s.cfg.Log.Warn("ended because there was no room", "reason", reason.Error())
 }
 
 // failed starts the next back-off.

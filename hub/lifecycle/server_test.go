@@ -127,7 +127,7 @@ func (l *lazy) Close() error {
 
 // Clients that come at the same time each take another idle one's place: were it
 // the same for all, there would be more processes than may be.
-func TestEachNewcomerTakesAPlaceOfItsOwn(t *testing.T) {
+func TestEachNewClientTakesAPlaceOfItsOwn(t *testing.T) {
 	closing, let := make(chan *lazy, 10), make(chan struct{})
 	s := newServer(t, func(context.Context) (upstream.Conn, error) {
 		return &lazy{picky: &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, closing: closing, let: let}, nil
@@ -150,7 +150,7 @@ func TestEachNewcomerTakesAPlaceOfItsOwn(t *testing.T) {
 		select {
 		case <-closing:
 		case <-time.After(time.Minute):
-			t.Errorf("for three newcomers %d give way", n)
+			t.Errorf("for three new clients %d are evicted", n)
 		}
 	}
 	close(let)

@@ -87,7 +87,7 @@ func (s *Store) definitions(server string) (kept map[string]json.RawMessage) {
 }
 
 // Pinned reports whether anything of this server was ever accepted.
-// Of what cannot be read it is believed.
+// A pin file that cannot be read counts as pinned (fail closed).
 func (s *Store) Pinned(server string) bool {
 	_, err := os.Stat(s.file("pins", server))
 	return !errors.Is(err, fs.ErrNotExist)

@@ -56,7 +56,7 @@ func (f *fake) serve(in io.Reader) {
 	case "noise":
 		f.raw("Server ready on stdio!")
 		fmt.Fprintln(os.Stderr, "a line on stderr")
-	case "flood": // no newline, for ever
+	case "flood": // no newline, indefinitely
 		for {
 			if _, err := f.out.Write(bytes.Repeat([]byte("x"), 64<<10)); err != nil {
 				return

@@ -75,7 +75,7 @@ type target struct{ *lifecycle.Server }
 // Open implements mcphttp.Target.
 func (t target) Open(push mcphttp.Push) mcphttp.Session { return t.Session(push) }
 
-// status answers GET <base>/status: each server that the caller has a part in.
+// status answers GET <base>/status: each server that the principal may call.
 func (h *Hub) status(w http.ResponseWriter, r *http.Request) {
 	identity, _ := identity.From(r.Context())
 	h.mu.Lock()

@@ -284,8 +284,8 @@ func TestUnreachableOverSSE(t *testing.T) {
 	}
 }
 
-// Clients that never end their sessions do not keep others out: the longest
-// idle process gives way, and its client gets another one when it comes back.
+// Clients that never end their sessions do not keep others out: the process
+// idle longest is evicted, and its client gets another one when it comes back.
 func TestRoom(t *testing.T) {
 	b := start(t, map[string]string{"s": stdio("")}, nil)
 	var all []client
@@ -307,7 +307,7 @@ func TestRoom(t *testing.T) {
 
 // The downgrade of the jail is said at start and in the status, since no server
 // shows it.
-func TestGroupIsSaidAloud(t *testing.T) {
+func TestGroupIsLogged(t *testing.T) {
 	for mode, want := range map[jail.Mode]bool{jail.Group: true, jail.Full: false} {
 		b := start(t, map[string]string{"s": stdio("")}, func(s *service.Settings) { s.Jail = mode })
 		resp := b.do("GET", "/status", "", nil)

@@ -105,7 +105,7 @@ func TestSessionsBelongToTheirPrincipal(t *testing.T) {
 	}
 }
 
-// The wall: without the backend's token, from a foreign Host or Origin, or
+// Without the backend's token, from a foreign Host or Origin, or
 // with half an identity nobody gets in.
 func TestWall(t *testing.T) {
 	_, entry := listen(t, "unix")

@@ -23,7 +23,7 @@ import (
 const pollEvery = time.Second
 
 // maxConnections is what one server may have at once. Many clients never end
-// their sessions, so the longest idle gives way to whoever comes.
+// their sessions, so the one idle longest is evicted for whoever comes.
 const maxConnections = 256
 
 // pidsReserve is what the jail keeps back of a container's limit.

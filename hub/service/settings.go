@@ -44,7 +44,7 @@ func (s *Settings) Table() config.Table {
 			{Env: "MCP_PROGRAMS", Default: "/programs", Set: config.Text(&s.Programs),
 				Help: "directory of programs for stdio servers, which they may read: its bin and node_modules/.bin stand first in their PATH; it may be missing"},
 			{Env: "MCP_MAX_PROCESSES", Default: "1024", Set: config.Number(&s.MaxTasks, 64, 1_000_000),
-				Help: "processes and threads of the hub and all stdio servers together (in a container at most its pids limit less 48); where they are used up, the server that is idle longest gives way"},
+				Help: "processes and threads of the hub and all stdio servers together (in a container at most its pids limit less 48); when they are used up, the server that is idle longest is evicted"},
 			{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "how stdio servers are held: full, or group: the downgrade for kernels before 6.12"},
 		}, append(s.HTTP.Settings("127.0.0.1:18081", "/mcp-hub"), s.Owner.Settings()...)...),

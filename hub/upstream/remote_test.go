@@ -78,7 +78,7 @@ func TestForeignEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// A server that never ends a canceled request holds no stream for ever.
+// A server that never ends a canceled request does not hold a stream indefinitely.
 func TestCanceledRequestIsClosed(t *testing.T) {
 	defer upstream.HastenCancel(10 * time.Millisecond)()
 	asked, left := make(chan bool, 1), make(chan bool, 1)

@@ -26,7 +26,7 @@ var (
 	ErrLine        = errors.New("the server sent a line of more than 16 MiB")
 	ErrRenewed     = errors.New("the connection was replaced")
 	ErrUnreachable = errors.New("the remote server was not reached")
-	ErrMemory      = errors.New("the kernel ended the server for want of memory, which all servers share")
+	ErrMemory      = errors.New("the kernel ended the server: the memory that all servers share ran out")
 	ErrBacklog     = errors.New("the server does not read its input: 16 MiB wait")
 )
 

@@ -16,7 +16,7 @@ import (
 // another name of a secret: beyond it the file counts as reachable.
 const maxLooked = 500_000
 
-// Apart checks that what a setting names does not lie beneath one of dirs, in
+// Apart checks that what a setting names does not lie inside one of dirs, in
 // which commands write, also when a bind mount or a hard link hides it: places
 // on the file system are compared, not paths, so it works inside a container
 // too. The error names both paths.
@@ -43,7 +43,7 @@ func Apart(setting, path string, dirs ...string) error {
 	return nil
 }
 
-// unlinked refuses a file that has another name beneath dir.
+// unlinked refuses a file that has another name inside dir.
 func unlinked(path, dir string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Nlink < 2 {

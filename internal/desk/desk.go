@@ -169,7 +169,7 @@ func (d *Desk) drop(t *Ticket) {
 // call. It carries the ticket.
 func (t *Ticket) Context() context.Context { return context.WithValue(t.ctx, ticketKey{}, t) }
 
-// Caller is who made the call.
+// Caller is the principal, and its session, that made the call.
 func (t *Ticket) Caller() audit.Call { return t.call.Call }
 
 type ticketKey struct{}

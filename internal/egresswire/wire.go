@@ -1,4 +1,4 @@
-// Package egresswire is what sandboxd and the owner's command say to egress on
+// Package egresswire is what sandboxd and `sallyport` say to egress on
 // its socket (internal/keysocket). Behind the key the first line is a Hello in
 // JSON:
 //

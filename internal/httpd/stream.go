@@ -29,7 +29,7 @@ const (
 var keepAlive = []byte(": keep-alive\n\n")
 
 // A Stream is the ResponseWriter of one request. Each write has a deadline, so
-// that a reader that stalls cannot hold memory for ever; and an event stream
+// that a reader that stalls cannot hold memory indefinitely; and an event stream
 // gets a comment after every silence of KeepAliveEvery (AwaitEvery while a call
 // runs), never inside an event.
 // When a write fails net/http ends the request's context.

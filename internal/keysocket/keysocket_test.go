@@ -111,7 +111,7 @@ func TestBytesBehindTheKeyArriveWhole(t *testing.T) {
 	}
 }
 
-// Callers without the key, however many and however slow, keep out nobody for
+// Clients without the key, however many and however slow, keep out nobody for
 // longer than their proof may take.
 func TestManyWithoutTheKey(t *testing.T) {
 	path, _ := echo(t, 0)

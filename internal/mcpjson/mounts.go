@@ -19,7 +19,7 @@ const TmpfsDefault = "rw,noexec,nosuid,nodev,mode=1777"
 // forbidden host paths: never a source, nor above or below one.
 var forbidden = []string{"/proc", "/sys", "/dev", "/etc", "/boot", "/root", "/run", "/var/run", "/var/lib/docker"}
 
-// within reports whether p is dir or lies beneath it; both are clean.
+// within reports whether p is dir or lies inside it; both are clean.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

@@ -64,8 +64,8 @@ func upwards(cgroup, root, mount string) (dirs []string) {
 	return append(dirs, mount)
 }
 
-// OOMCount is how many processes of this cgroup the kernel has killed for want
-// of memory; -1 where it does not say.
+// OOMCount is how many processes of this cgroup the kernel has killed because
+// memory ran out; -1 where it does not say.
 type OOMCount int
 
 // OOMKills reads the counter: cgroup v2's memory.events, or in a container v1's

@@ -51,7 +51,7 @@ func place(mountinfo, name string) (found Place, err error) {
 			continue
 		}
 		root, at := unescape(fields[3]), unescape(fields[4])
-		if rest, ok := beneath(at, name); ok && len(at) >= longest {
+		if rest, ok := under(at, name); ok && len(at) >= longest {
 			longest, found = len(at), Place{fields[2], path.Join(root, rest)}
 		}
 	}
@@ -61,14 +61,14 @@ func place(mountinfo, name string) (found Place, err error) {
 	return found, nil
 }
 
-// Holds reports whether q is p or lies beneath it.
+// Holds reports whether q is p or lies inside it.
 func (p Place) Holds(q Place) bool {
-	_, ok := beneath(p.Path, q.Path)
+	_, ok := under(p.Path, q.Path)
 	return ok && p.Device == q.Device
 }
 
-// beneath is the rest of name under dir, and whether it is there at all.
-func beneath(dir, name string) (rest string, ok bool) {
+// under is the rest of name under dir, and whether it is there at all.
+func under(dir, name string) (rest string, ok bool) {
 	if dir == "/" || dir == name {
 		return strings.TrimPrefix(name, dir), true
 	}

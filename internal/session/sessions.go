@@ -10,7 +10,7 @@ import (
 const (
 	// Idle is how long a session without an open request lives.
 	Idle = 30 * time.Minute
-	// sessionYield is how long a session must have been idle to give way to a
+	// sessionYield is how long a session must have been idle to be evicted for a
 	// new one when the table is full: many clients never end their sessions.
 	sessionYield = 5 * time.Minute
 	// ownYield is the same for a new session of the same principal, and for
@@ -153,8 +153,8 @@ func (t *Table) EndAll() {
 	}
 }
 
-// evict ends the session that has been idle longest among those that must give
-// way to one of principal.
+// evict ends the session that has been idle longest among those that may be
+// evicted for one of principal.
 func (t *Table) evict(principal string) bool {
 	held := map[string]int{}
 	for s := range t.all {

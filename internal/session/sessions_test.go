@@ -49,7 +49,7 @@ func TestSessionsHaveOwners(t *testing.T) {
 }
 
 // A full table refuses, until a session has been idle for long; one with an
-// open request never gives way.
+// open request is never evicted.
 func TestFullTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, ended := session.NewTable(2), []string(nil)

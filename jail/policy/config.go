@@ -46,13 +46,13 @@ type Config struct {
 	// which outlive their command. Some databases need them.
 	SysVIPC bool
 	// Writable are the directories (absolute, cleaned) that a command may
-	// write beneath: the workspace first.
+	// write in: the workspace first.
 	Writable []string
 	// Keyed are the sockets in a container that commands may find: each serves
 	// nobody who does not prove a key. Any other that is mounted stops the start.
 	Keyed []string
-	// Private are directories beneath which single commands get one of their own
-	// (Command.Writable). No command may write, or read, beneath them as such.
+	// Private are directories inside which single commands get one of their own
+	// (Command.Writable). No command may write, or read, inside them as such.
 	Private []string
 	// Readable are further files and directories that a command may read.
 	Readable []string

@@ -51,7 +51,7 @@ type (
 		Name string
 		Bits uint64
 	}
-	// Grant gives rights on a path and on everything beneath it.
+	// Grant gives rights on a path and on everything inside it.
 	Grant struct {
 		Access Access
 		Path   string

@@ -133,7 +133,7 @@ func (at Place) granted() (as []attempt) {
 		as = append(as, attempt{"list a directory outside", open(at.Outside, unix.O_DIRECTORY), unix.EACCES})
 	}
 	for _, g := range policy.All[policy.Grant](at.Config.Rules()) {
-		if _, err := os.Stat(g.Path); err == nil && !beneath(at.Outside, g.Path) {
+		if _, err := os.Stat(g.Path); err == nil && !under(at.Outside, g.Path) {
 			as = append(as, attempt{g.String(), open(g.Path, unix.O_RDONLY), nil})
 		}
 	}

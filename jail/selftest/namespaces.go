@@ -37,7 +37,7 @@ func (at Place) writableMount() error {
 		if len(f) < 6 || slices.Contains(strings.Split(f[5], ","), "ro") {
 			continue
 		}
-		if !slices.ContainsFunc(own, func(dir string) bool { return f[4] == dir || beneath(f[4], dir) }) {
+		if !slices.ContainsFunc(own, func(dir string) bool { return f[4] == dir || under(f[4], dir) }) {
 			return fmt.Errorf("%s can be written", f[4])
 		}
 	}

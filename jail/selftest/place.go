@@ -55,7 +55,7 @@ func NewPlace(cfg policy.Config, dir string, canary int) (Place, error) {
 func (at Place) Rules(rules policy.Rules) (rs policy.Rules) {
 	for _, r := range rules {
 		if g, ok := r.(policy.Grant); ok {
-			if g.Access == policy.Write && beneath(at.Outside, g.Path) {
+			if g.Access == policy.Write && under(at.Outside, g.Path) {
 				continue
 			}
 			if g.Path == "/dev/full" {
@@ -69,7 +69,7 @@ func (at Place) Rules(rules policy.Rules) (rs policy.Rules) {
 		policy.Grant{Access: policy.Write, Path: at.Outside + "/data", Rights: unix.LANDLOCK_ACCESS_FS_READ_FILE})
 }
 
-func beneath(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
+func under(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
 const variable = "SALLYPORT_SELF_TEST"
 

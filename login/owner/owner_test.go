@@ -80,7 +80,7 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// Of guesses that wait at once there are few; those of one caller leave room for others.
+// Of guesses that wait at once there are few; those of one address leave room for others.
 func TestThrottleAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Now: time.Now}

@@ -26,7 +26,7 @@ const (
 	forgetAfter = 10 * time.Minute
 	maxCallers  = 1000
 	maxWaiting  = 16 // strangers' guesses that wait at once
-	maxOwn      = 4  // those of one caller
+	maxOwn      = 4  // those of one address
 	maxDelay    = 8 * time.Second
 )
 

@@ -108,7 +108,7 @@ func TestEverythingHeld(t *testing.T) {
 	}
 }
 
-// One wall off at a time: exactly its row says so, and the exit code does.
+// One restriction off at a time: exactly its row says so, and the exit code does.
 func TestOneWallOff(t *testing.T) {
 	has := func(word string) func(*sandbox) {
 		return func(s *sandbox) {
@@ -253,7 +253,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// The scripts run in a shell without walls here: what harms nobody gets
+// The scripts run in a shell without restrictions here: what harms nobody gets
 // through and is seen, what the machine refuses is not.
 func TestScriptsInAShell(t *testing.T) {
 	dir := t.TempDir()

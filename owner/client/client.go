@@ -1,4 +1,4 @@
-// Package client is how the owner's commands speak to an installation: with a
+// Package client is how `sallyport` speaks to an installation: with a
 // token that goes to one origin and to no other.
 package client
 

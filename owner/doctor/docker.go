@@ -76,12 +76,12 @@ func (w *walk) containers() {
 		return
 	}
 	for _, c := range found {
-		w.walls(c)
+		w.restrictions(c)
 	}
 	w.engine()
 }
 
-func (w *walk) walls(c container) {
+func (w *walk) restrictions(c container) {
 	for _, env := range c.Config.Env {
 		if strings.HasPrefix(env, "MCP_AUTH_TOKEN=") {
 			w.found("token", "token-in-environment", "container %s has MCP_AUTH_TOKEN in its environment", c.Name)
@@ -100,7 +100,7 @@ func (w *walk) walls(c container) {
 	w.ok("container", "%s: user %s, no capabilities, read-only root, limits, one published port on loopback", c.Name, c.Config.User)
 }
 
-// loose lists the walls of docker-compose.yml that a container lacks.
+// loose lists the restrictions of docker-compose.yml that a container lacks.
 func (c container) loose() (missing []string) {
 	lacks := func(bad bool, what string) {
 		if bad {

@@ -67,7 +67,7 @@ func sandbox(t *testing.T, only ...string) http.Handler {
 	})
 	add("run_command", func(a args) (string, error) {
 		if strings.Contains(a.Command, "/dev/tcp/") {
-			return "", nil // the walls hold
+			return "", nil // the jail refuses it
 		}
 		if strings.Contains(a.Command, "HELD:") && !slices.Contains(only, "leaky") {
 			return "", nil // here too
@@ -148,7 +148,7 @@ func TestGoodChain(t *testing.T) {
 	}
 }
 
-// Without a URL, doctor finds what make run serves: both gates at one address.
+// Without a URL, doctor finds what make run serves: edge and sandbox at one address.
 func TestWithoutURL(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	back := sandbox(t)

@@ -11,7 +11,7 @@ type Finding struct {
 var Findings = map[string]Finding{
 	// The machine and the files.
 	"kernel-too-old": {Warn, "the full jail needs Linux 6.12 with Landlock and seccomp",
-		"use a newer kernel; MCP_JAIL=group starts without these walls and says what is lost"},
+		"use a newer kernel; MCP_JAIL=group starts without these restrictions and says what is lost"},
 	"token-missing": {Fail, "there is no client token to connect with, so only what needs none was looked at",
 		"make run and make up create .sallyport/edge/client-token; name another file with -token-file"},
 	"token-readable": {Fail, "every program of the machine that may read the token file can call the tools",
@@ -114,7 +114,7 @@ var Findings = map[string]Finding{
 		"add it to tools of this token in the middleware's configuration"},
 	"tool-failed": {Fail, "a tool answers with an error where it should work",
 		"the proof has the tool's own words; a full disk and a workspace of another owner are the usual reasons"},
-	"jail-off": {Warn, "commands run without the kernel's walls (MCP_JAIL=group)",
+	"jail-off": {Warn, "commands run without the kernel's restrictions (MCP_JAIL=group)",
 		"use Linux 6.12 or newer and take MCP_JAIL away"},
 	"network-open": {Warn, "commands can connect to services of this host, also to those that hold no password because only the host could reach them",
 		"take MCP_COMMAND_NETWORK=container away, or bind the listed services to 127.0.0.1"},
@@ -130,7 +130,7 @@ var Findings = map[string]Finding{
 		"update Docker Engine and runc"},
 	"server-mounts-workspace": {Fail, "a command of the sandbox can swap what a server's container mounts for a link to anything on this host, which that container then reads",
 		"remove the entry's volume from config/mcp.json and name both paths in SALLYPORT_FORBIDDEN_SOURCES in .env (make env writes it); the sandbox's own tools are for files of the workspace"},
-	"container-loose": {Fail, "the container runs without one of the walls that docker-compose.yml sets",
+	"container-loose": {Fail, "the container runs without one of the restrictions that docker-compose.yml sets",
 		"start it from docker-compose.yml, or add the flags that the proof names (docs/docker.md)"},
 	"funnel-past-traefik": {Fail, "Funnel or Serve points past Traefik, so the whole hostname reaches something that is not the edge",
 		"tailscale funnel reset, then tailscale funnel --bg https+insecure://127.0.0.1:8443"},

@@ -51,7 +51,7 @@ func atLeast(version string, want ...int) bool {
 }
 
 // network lets a command try to reach a listener of ours on each address of
-// this machine. A wall that holds is shown by the silence of that listener.
+// this machine. That it is refused is shown by the silence of that listener.
 func (w *walk) network(s *mcp.ClientSession) {
 	const boundary = "network"
 	if !client.Loopback(w.base) || w.opt.inside {

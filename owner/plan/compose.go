@@ -106,9 +106,9 @@ func (c *powers) can(format string, args ...any) {
 	c.plan = append(c.plan, Grant{Part: c.part, What: fmt.Sprintf(format, args...)})
 }
 
-// unless reports what a wall that is missing allows.
-func (c *powers) unless(wall bool, what string) {
-	if !wall {
+// unless reports what a missing restriction allows.
+func (c *powers) unless(held bool, what string) {
+	if !held {
 		c.can("%s", what)
 	}
 }
@@ -133,7 +133,7 @@ func (c *powers) read(raw []byte) error {
 			c.can("have %s = %s", key, value)
 		}
 	}
-	c.walls()
+	c.restrictions()
 	c.reach()
 	c.mounts()
 	switch c.part {
@@ -149,7 +149,7 @@ func (c *powers) read(raw []byte) error {
 	return nil
 }
 
-func (c *powers) walls() {
+func (c *powers) restrictions() {
 	if c.Image != "" {
 		c.can("run the image %s", c.Image)
 	}
@@ -246,7 +246,7 @@ func (c *powers) sandbox() {
 	policy := jail.Config{Mode: jail.Mode(value("MCP_JAIL", "full")), Network: jail.Network(value("MCP_COMMAND_NETWORK", "none")),
 		InContainer: true, Writable: []string{"/workspace"}}
 	if policy.Mode != jail.Full {
-		c.can("run commands without the kernel's walls (MCP_JAIL=%s)", policy.Mode)
+		c.can("run commands without the kernel's restrictions (MCP_JAIL=%s)", policy.Mode)
 	}
 	switch policy.Network {
 	case jail.None:

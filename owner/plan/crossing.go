@@ -57,7 +57,7 @@ func owned(workspace string) Plan {
 	return nil
 }
 
-// Within reports whether path is dir or lies beneath it, symbolic links followed
+// Within reports whether path is dir or lies inside it, symbolic links followed
 // where both exist.
 func Within(dir, path string) bool {
 	resolve := func(p string) string {

@@ -1,4 +1,4 @@
-// Package plan says what a wholly taken part could do on this host, from the
+// Package plan says what a compromised part could do on this host, from the
 // files that decide it: the rendered compose file, Traefik's dynamic
 // configuration and mcp.json. It starts nothing and asks no daemon.
 //
@@ -26,7 +26,7 @@ import (
 // Usage is the help text of the command.
 const Usage = `usage: sallyport plan [flags]
 
-Prints what a wholly taken edge, sandbox or hub could do on this host, and the
+Prints what a compromised edge, sandbox or hub could do on this host, and the
 difference to the plan that was accepted last. Exit code 2 if it grew.
 
 flags:
@@ -119,7 +119,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) (int, error) {
 }
 
 // grew reports whether a part can do more. A line of the jail's policy that
-// went away may have been a wall, so it counts too.
+// went away may have been a restriction, so it counts too.
 func grew(more, less Plan) bool {
 	return len(more) > 0 || slices.ContainsFunc(less, func(g Grant) bool { return g.Part == jailPart })
 }

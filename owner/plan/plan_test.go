@@ -157,7 +157,7 @@ func TestGrowthIsShown(t *testing.T) {
 		"+ sandbox: be reached at port 18080 of this host from 0.0.":                                            set("sandboxd", "ports", []any{map[string]any{"published": "18080", "target": 8000, "protocol": "tcp"}}),
 		"+ sandbox: run the image evil":                                                                         set("sandboxd", "image", "evil"),
 		"+ sandbox: read the secret or config more":                                                             set("sandboxd", "secrets", []any{map[string]any{"source": "more"}}),
-		"+ sandbox: run commands without the kernel's walls":                                                    env("MCP_JAIL", "group"),
+		"+ sandbox: run commands without the kernel's restrictions":                                             env("MCP_JAIL", "group"),
 		"+ sandbox: let commands use the container's network":                                                   env("MCP_COMMAND_NETWORK", "container"),
 		"+ sandbox: be used past the plugin":                                                                    env("MCP_REQUIRE_EDGE", "false"),
 		"+ sandbox: run the tool start_command":                                                                 env("MCP_TOOLS", "run_command,start_command"),
@@ -231,7 +231,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A file that is not understood wholly gives no plan at all.
+// A file that is only understood in part gives no plan at all.
 func TestNoPlanFromHalfAFile(t *testing.T) {
 	for name, change := range map[string]func(*inputs){
 		"compose is no JSON": func(in *inputs) { in.compose = "services:" },

@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
-// serversPlan says what the hub's servers may do beside what the stack allows. A hub that is wholly taken
+// serversPlan says what the hub's servers may do beside what the stack allows. A compromised hub
 // can start, stop and talk to exactly these, and become each stdio one.
 func serversPlan(raw []byte, stack Plan) (Plan, error) {
 	config, err := mcpjson.Parse(raw)

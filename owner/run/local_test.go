@@ -212,7 +212,7 @@ func TestClearErrors(t *testing.T) {
 		"workspace missing":   {args: []string{"-workspace", "nowhere"}, code: 2, want: "mkdir -p"},
 		"tilde":               {args: []string{"-workspace", "~/nowhere"}, code: 2, want: "nowhere does not exist"},
 		"workspace a file":    {prepare: func(d string) { os.WriteFile(d+"/f", nil, 0o644) }, args: []string{"-workspace", "f"}, code: 2, want: "not a directory"},
-		"token in workspace":  {args: []string{"-workspace", "."}, code: 2, want: "lies at or beneath"},
+		"token in workspace":  {args: []string{"-workspace", "."}, code: 2, want: "lies at or under"},
 		"not loopback":        {args: []string{"-addr", "0.0.0.0:0"}, code: 2, want: "loopback"},
 		"bad setting":         {args: []string{"-token-file", "x/t"}, env: "MCP_TOOLS=nonsense", code: 2, want: "nonsense"},
 		"misspelt setting":    {args: []string{"-addr", taken.Addr().String()}, env: "MCP_TOLS=all", code: 1, want: `misspelt?","variable":"MCP_TOLS"`},

@@ -109,7 +109,7 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 		return err
 	}
 	opt.welcome(stdout, l.Addr().String(), set.BasePath, box.Workspace.Path)
-	return httpd.Serve(ctx, l, gates(edge, backend), log, box.Server.Close)
+	return httpd.Serve(ctx, l, throughEdge(edge, backend), log, box.Server.Close)
 }
 
 // edgeConfig is what traefik-dynamic.yml says of the sandbox, with the tokens

@@ -24,7 +24,7 @@ import (
 // Usage is the help text of the command.
 const Usage = `usage: sallyport-run [-workspace DIR] [-addr 127.0.0.1:PORT] [-token-file FILE] [-egress LIST]
 
-Serves one directory to MCP clients on this machine, with both gates in one
+Serves one directory to MCP clients on this machine, with edge and sandbox in one
 process: the plugin's handler and, behind it, the sandbox. "make run" builds and
 starts it.
 
@@ -196,7 +196,7 @@ func (o options) outOfReach(set serve.Settings) error {
 	}
 	policy := jail.Config{Mode: set.Jail, Network: set.Network, Writable: []string{set.Workspace}}
 	if granted, reached := policy.Grants(filepath.Join(dir, filepath.Base(o.tokenFile))); reached {
-		return fmt.Errorf("the client token %s lies at or beneath %s, which commands may read: serve another workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
+		return fmt.Errorf("the client token %s lies at or under %s, which commands may read: serve another workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
 	}
 	if err := config.Apart("the client token", o.tokenFile, set.Workspace); err != nil {
 		return err

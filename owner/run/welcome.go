@@ -27,7 +27,7 @@ Claude Code:
 
   %s
 
-Other clients: docs/clients. Is all well? In another terminal: bin/sallyport doctor
+Other clients: docs/clients. To check the installation, in another terminal: bin/sallyport doctor
 
 `, workspace, url, url, quote(file), claude(url+"/mcp", file))
 }

@@ -12,11 +12,11 @@ import (
 // The bounds of what runs at once. Each command holds one of this server's
 // threads, and for a moment several of its own: without a bound, a burst of
 // calls would use up a container's pids limit, and a Go program that gets no
-// thread ends. Of each kind one caller has half at most: whoever fills his share
-// waits for commands of his own, and no other caller waits for him.
+// thread ends. Of each kind one principal has half at most: whoever fills that share
+// waits for its own commands, and no other principal waits for it.
 const (
-	maxOfKind = 16               // of all callers: commands that a call waits for, and as many in the background
-	maxShare  = maxOfKind / 2    // of one caller, of each kind
+	maxOfKind = 16               // of all principals: commands that a call waits for, and as many in the background
+	maxShare  = maxOfKind / 2    // of one principal, of each kind
 	maxStarts = 4                // being started, of all kinds
 	patience  = 25 * time.Second // of a call that waits for a place: clients give up after 60
 )
@@ -119,7 +119,7 @@ func (a *admission) leave(owner string, k kind) {
 	})
 }
 
-// errFull is one caller's own doing: what of his runs is worth telling.
+// errFull is the principal's own doing: its running commands are worth telling.
 var errFull = errors.New("commands of yours already run in the background, which is the limit: stop one with stop_command")
 
 // full says why there is no place. a is locked.
@@ -131,7 +131,7 @@ func (a *admission) full(owner string, k kind) error {
 	case k == background:
 		return errors.New("too many background commands run: try again later")
 	case mine != nil && mine[k] >= maxShare:
-		return fmt.Errorf("%d commands of yours run already, which is the limit for one caller: try again when one of them has ended", maxShare)
+		return fmt.Errorf("%d commands of yours run already, which is the limit for one principal: try again when one of them has ended", maxShare)
 	}
 	return fmt.Errorf("%d commands run already, which is the limit: try again when one of them has ended", maxOfKind)
 }

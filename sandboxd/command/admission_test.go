@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Half of the places of each kind are one caller's at most; whoever waits gets
+// Half of the places of each kind are one principal's at most; whoever waits gets
 // the first that is given back, in order; patience ends; the background never
 // waits.
 func TestAdmission(t *testing.T) {
@@ -79,7 +79,7 @@ func TestAdmission(t *testing.T) {
 	})
 }
 
-// Nothing is kept of callers who run nothing.
+// Nothing is kept of principals that run nothing.
 func TestAdmissionForgets(t *testing.T) {
 	a := newAdmission()
 	for range 1000 {

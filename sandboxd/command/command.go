@@ -54,7 +54,7 @@ type Command struct {
 	Handle         string // of a background command, else empty
 	Stdout, Stderr *output.Buffer
 	Started        time.Time
-	Notices        []string // what its caller must know about its private directory
+	Notices        []string // what its principal must know about its private directory
 
 	line, owner string
 	process     *jail.Process

@@ -45,7 +45,7 @@ type home struct {
 	bytes int64
 }
 
-// OpenHomes keeps private directories beneath base, which no command may reach
+// OpenHomes keeps private directories inside base, which no command may reach
 // as a whole. What is there from before is kept.
 func OpenHomes(base string) (*Homes, error) {
 	entries, err := os.ReadDir(base)
@@ -91,14 +91,14 @@ func dirName(person string) string {
 func (h *Homes) enter(person string) (dir string, notices []string, leave func(), err error) {
 	name := dirName(person)
 	if len(name) > 250 {
-		return "", nil, nil, errors.New("the caller's name is too long for a directory")
+		return "", nil, nil, errors.New("the principal's name is too long for a directory")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	mine := h.homes[name]
 	if mine == nil {
 		if len(h.homes) >= maxHomes && !h.evict("") {
-			return "", nil, nil, errors.New("too many callers run commands at once: try again later")
+			return "", nil, nil, errors.New("too many principals run commands at once: try again later")
 		}
 		mine = &home{}
 		h.homes[name] = mine

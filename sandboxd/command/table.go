@@ -63,7 +63,7 @@ func (r *Runner) Find(handle, owner string) (*Command, error) {
 	return nil, fmt.Errorf("there is no background command with this handle%s", r.table.handles(owner))
 }
 
-// handles lists owner's commands. t is locked.
+// handles lists the commands of owner. t is locked.
 func (t *table) handles(owner string) string {
 	var b strings.Builder
 	for _, c := range t.list {

@@ -143,7 +143,7 @@ func TestBoundsOfBackgroundCommands(t *testing.T) {
 	}
 }
 
-// stopOne ends one of owner's commands and returns its handle.
+// stopOne ends one of the commands of owner and returns its handle.
 func stopOne(t *testing.T, r *command.Runner, owner string) string {
 	t.Helper()
 	_, err := r.Find("", owner)

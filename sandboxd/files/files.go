@@ -1,4 +1,4 @@
-// Package files works on the text files beneath one directory. Every access
+// Package files works on the text files inside one directory. Every access
 // goes through an os.Root, which is what keeps it inside; all errors are words
 // for a model, which cannot see the machine.
 package files
@@ -24,7 +24,7 @@ type Workspace struct {
 	dirErr  error
 }
 
-// New works beneath root, which the caller closes. path is what an absolute
+// New works inside root, which the caller closes. path is what an absolute
 // path inside it would begin with. protected is such a list as
 // DefaultProtected.
 func New(root *os.Root, path string, protected []string) *Workspace {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxIgnore is how many bytes of ignore files are heeded for one entry, all
+// maxIgnore is how many bytes of ignore files are read for one entry, all
 // directories above it together: each line costs memory, and time at every entry.
 const maxIgnore = 32 << 10
 
@@ -20,15 +20,15 @@ type rule struct {
 	dirOnly bool
 }
 
-// heeded are the rules in force in a directory.
-type heeded struct {
+// inForce are the rules in force in a directory.
+type inForce struct {
 	rules []rule
 	read  int // bytes of their files
 }
 
 // in adds the ignore files of a directory further down. What cannot be read or
 // understood ignores nothing, as in git.
-func (h heeded) in(w *Workspace, dir string) heeded {
+func (h inForce) in(w *Workspace, dir string) inForce {
 	h.rules = slices.Clip(h.rules)
 	names := []string{".gitignore", ".ignore"} // later lines win
 	if dir == "." {
@@ -77,7 +77,7 @@ func parseRule(dir, line string) (r rule, ok bool) {
 }
 
 // ignored decides by the last rule that means name.
-func (h heeded) ignored(name string, isDir bool) bool {
+func (h inForce) ignored(name string, isDir bool) bool {
 	for _, r := range slices.Backward(h.rules) {
 		rel, below := strings.CutPrefix(name, r.prefix)
 		if below && (isDir || !r.dirOnly) && r.re.MatchString(rel) {

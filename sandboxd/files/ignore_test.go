@@ -90,7 +90,7 @@ func TestIgnoreFilesAsGitDoes(t *testing.T) {
 	}
 }
 
-// A listing that begins further down still heeds the files above.
+// A listing that begins further down still honours the files above.
 func TestIgnoreFilesAbove(t *testing.T) {
 	_, w := tree(t, map[string]string{".gitignore": "*.log\n", "a/.ignore": "!b.log\n/x\n", "a/b/b.log": "", "a/b/c.log": "", "a/x": "", "a/b/x": ""})
 	if got := listed(t, w, "a/b"); strings.Join(got, " ") != "a/b/b.log a/b/x" {
@@ -98,7 +98,7 @@ func TestIgnoreFilesAbove(t *testing.T) {
 	}
 }
 
-// Each rule costs time and memory, so of many only the first are heeded: a tree of
+// Each rule costs time and memory, so of many only the first are honoured: a tree of
 // ignore files held up a listing for most of a minute, and nothing could end it.
 func TestIgnoreFilesAreBounded(t *testing.T) {
 	long := strings.Repeat(strings.Repeat("*a", 60)+"\n", 190)

@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 )
 
-// writerVariable makes this test binary write versions of a file for ever.
+// writerVariable makes this test binary write versions of a file until killed.
 const writerVariable = "SALLYPORT_TEST_WRITER"
 
 func TestMain(m *testing.M) {

@@ -11,7 +11,7 @@ import (
 // program on the owner's side would run by itself later. An entry is one or more
 // names joined by slashes (each may hold the wildcards of path.Match); it covers
 // every path in which those names follow each other, at any depth, and all that
-// lies beneath. It keeps a careless model from harm and is no wall: a command can
+// lies inside. It keeps a careless model from harm and is no security boundary: a command can
 // write there.
 var DefaultProtected = []string{
 	".git", ".gitconfig", ".gitmodules", ".husky", ".pre-commit-config.yaml",

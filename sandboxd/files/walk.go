@@ -66,7 +66,7 @@ func (w *Workspace) walk(ctx context.Context, options Walk, missing *gaps, visit
 	if options.From != "" {
 		k.from = strings.Split(options.From, "/")
 	}
-	var rules heeded
+	var rules inForce
 	if start != "." && !options.Ignored {
 		rules = rules.in(w, ".")
 		for i, c := range start {
@@ -86,7 +86,7 @@ func (w *Workspace) walk(ctx context.Context, options Walk, missing *gaps, visit
 	return k.next, err
 }
 
-func (k *walker) dir(dir string, rules heeded, depth int) error {
+func (k *walker) dir(dir string, rules inForce, depth int) error {
 	entries, err := k.entries(dir)
 	if err != nil {
 		if _, gone := k.w.root.Lstat(dir); gone == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // One call of a tool that does nothing, through everything around it: the cost
-// of the walls and of the SDK, server and client together.
+// of the restrictions and of the SDK, server and client together.
 func BenchmarkCall(b *testing.B) {
 	process.TuneMemory()
 	for transport := range transports {

@@ -68,7 +68,7 @@ const waysOut = `  Ways out:
   - under systemd: RestrictNamespaces must allow user and net
   - or start with MCP_COMMAND_NETWORK=none: commands then have no network (docs/egress.md)`
 
-// rules are what the caller's commands may ask egress for. Only egress decides.
+// rules are what the principal's commands may ask egress for. Only egress decides.
 func (s *Settings) rules(ctx context.Context) []string {
 	id, ok := identity.From(ctx)
 	if !ok || id.Principal == identity.Local {
@@ -95,14 +95,14 @@ func (s *Settings) way(ctx context.Context) *network.Way {
 }
 
 // describeNetwork says in the descriptions of the tools that run commands what
-// the caller's commands may reach.
+// the principal's commands may reach.
 func (s *Server) describeNetwork(ctx context.Context, tools []*mcp.Tool) {
 	if s.set.Network != jail.Allowlist {
 		return
 	}
 	for i, t := range tools {
 		if t.Name == "run_command" || t.Name == "start_command" {
-			described := *t // the original is every caller's
+			described := *t // the original is shared by all principals
 			described.Description += network.Describe(s.set.rules(ctx))
 			tools[i] = &described
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // instructions tell a model what it needs before its first call, so that it
-// does not spend calls on finding the walls.
+// does not spend calls on finding the limits.
 func instructions(set Settings) string {
 	lines := []string{
 		"You work inside one directory (the workspace) of the owner's machine. Paths are relative to it; nothing outside it can be read or written.",

@@ -190,7 +190,7 @@ func TestFailedSessionsTakeNoPlace(t *testing.T) {
 }
 
 // A client that opens a stream and never reads cannot hold what is written for
-// it for ever, nor disturb others.
+// it indefinitely, nor disturb others.
 func TestStalledReader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a write deadline of 30 seconds")

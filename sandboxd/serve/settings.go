@@ -64,7 +64,7 @@ func (s *Settings) Table() config.Table {
 			config.Setting{Env: "MCP_MAX_PROCESSES", Default: "0", Set: config.Number(&s.Processes, 0, 1<<20),
 				Help: "processes and threads of all running commands together, in a container at most its pids limit less 48; 0 is 128 and 32 for each core"},
 			config.Setting{Env: "MCP_PRIVATE_DIR", Set: config.Text(&s.PrivateDir),
-				Help: "where each caller's private directory (HOME, TMPDIR, caches) is kept; without it a new one in TMPDIR for as long as the server runs, in a container /private"},
+				Help: "where each principal's private directory (HOME, TMPDIR, caches) is kept; without it a new one in TMPDIR for as long as the server runs, in a container /private"},
 			config.Setting{Env: "MCP_SYSV_IPC", Default: "none", Set: s.setSysVIPC,
 				Help: "none, or allow: System V memory, semaphores and queues and POSIX queues, for databases"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
@@ -153,8 +153,8 @@ func (s *Settings) checkProgram() error {
 	return config.Beside(s.Workspace, checkout)
 }
 
-// jail is the policy for commands that may write beneath dirs, and each person's
-// beneath one of its own in private.
+// jail is the policy for commands that may write in dirs, and each person's
+// in one of its own in private.
 func (s *Settings) jail(private string, dirs ...string) jail.Config {
 	c := jail.Config{Mode: s.Jail, Network: s.Network, InContainer: s.InContainer, Writable: dirs,
 		Tasks: s.Processes, SysVIPC: s.SysVIPC, PrivateMounts: s.wantsMounts() && jail.CanPrivateMounts() == nil}

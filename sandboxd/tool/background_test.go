@@ -147,7 +147,7 @@ type callerKey struct{}
 
 func principal(ctx context.Context) string { return fmt.Sprint(ctx.Value(callerKey{})) }
 
-// as is a client whose calls are name's, where principal tells the callers.
+// as is a client whose calls are name's, where principal tells the clients.
 func (b *box) as(name string) *mcp.ClientSession {
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {

@@ -178,7 +178,7 @@ func TestDescriptionsSayTheNetwork(t *testing.T) {
 }
 
 // A burst of calls must not take more threads and processes than a container
-// has: each waits for its place. One caller gets half of the places, so that
+// has: each waits for its place. One principal gets half of the places, so that
 // another's command runs beside the largest burst.
 func TestBurstOfCommands(t *testing.T) {
 	const calls, share, places = 20, 8, 16
@@ -210,13 +210,13 @@ func TestBurstOfCommands(t *testing.T) {
 		}
 	}
 	burst("alice")
-	await(share, "one caller")
+	await(share, "one principal")
 	b.client = b.as("bob")
 	if res, _ := b.run(args{"command": "true"}); res.ExitCode != 0 {
-		t.Errorf("another caller beside the burst: %+v", res)
+		t.Errorf("another principal beside the burst: %+v", res)
 	}
 	burst("carol")
-	await(places, "two callers")
+	await(places, "two principals")
 	must(t, os.WriteFile(b.path("go-on"), nil, 0o644))
 	ended.Wait()
 	if n := running(); n != 2*calls {

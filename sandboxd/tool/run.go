@@ -64,7 +64,7 @@ func (s *Set) network() string {
 	switch s.cfg.Network {
 	case jail.Container:
 		return " The network is the container's: loopback, and what the container may reach."
-	case jail.Allowlist: // what its caller may reach follows where the tools are listed
+	case jail.Allowlist: // what its principal may reach follows where the tools are listed
 		return ""
 	}
 	return " There is no network, not even loopback: downloads, package installs and local servers fail."

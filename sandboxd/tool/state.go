@@ -15,7 +15,7 @@ type state struct {
 	ExitCode   int    `json:"exit_code" jsonschema:"-1 when there is none: ended by a signal, or still running"`
 	Signal     string `json:"signal" jsonschema:"the signal that ended it, such as SIGKILL, or empty"`
 	TimedOut   bool   `json:"timed_out"`
-	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it for want of memory; null where that is not known"`
+	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it because memory ran out; null where that is not known"`
 	DurationMS int64  `json:"duration_ms"`
 	metLimit   bool   // the jail saw all processes used up
 }

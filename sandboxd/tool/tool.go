@@ -38,8 +38,8 @@ type Config struct {
 	Enabled     []string // names out of All; nil is Default
 	Protected   []string // see files.DefaultProtected, which nil stands for; an empty list protects nothing
 
-	Principal func(context.Context) string                // the caller, who owns what it starts; nil: all calls are one caller's
-	Granted   func(ctx context.Context, tool string) bool // what else the caller may call; nil grants everything
+	Principal func(context.Context) string                // who owns what it starts; nil: all calls are one principal's
+	Granted   func(ctx context.Context, tool string) bool // what else the principal may call; nil grants everything
 	Started   func(context.Context, *command.Command)     // told of each command that a call has started; may be nil
 	Way       func(context.Context) *network.Way          // the way out of the command that a call starts, with jail.Allowlist; may be nil
 }

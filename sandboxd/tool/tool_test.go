@@ -51,8 +51,8 @@ func newBoxIn(t testing.TB, j *jail.Jail, change ...func(*tool.Config)) *box {
 	return b
 }
 
-// fullJail holds the commands of all boxes: building one walks into each of
-// its walls, which takes its time.
+// fullJail holds the commands of all boxes: building one tries each of its
+// restrictions, which takes time.
 var fullJail = sync.OnceValues(func() (*jail.Jail, error) {
 	return jail.New(jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{os.TempDir()}})
 })

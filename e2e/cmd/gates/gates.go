@@ -154,7 +154,7 @@ func staticcheck(modules ...string) error {
 }
 
 // unit runs the root module's tests, with the race detector where there is a C
-// compiler. The jail's come alone: their fork bombs would starve other tests.
+// compiler. The jail's run by themselves: their fork bombs would starve other tests.
 func unit(root string) (n count) {
 	args := []string{"-race", "-count=1", "-timeout=20m"}
 	if quiet(root, "cc", "--version") != nil && quiet(root, "gcc", "--version") != nil {

@@ -8,8 +8,8 @@ import (
 
 type connKey struct{}
 
-// gates sends everything but the health check through the edge.
-func gates(edge, backend http.Handler) http.Handler {
+// throughEdge sends everything but the health check through the edge.
+func throughEdge(edge, backend http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
 			backend.ServeHTTP(w, r)

@@ -9,9 +9,9 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
-// A newcomer's first minutes: a fresh clone, make run, doctor in a second
+// The first minutes of a new user: a fresh clone, make run, doctor in a second
 // terminal with no argument at all, a client, Ctrl-C.
-func TestNewcomer(t *testing.T) {
+func TestFirstMinutes(t *testing.T) {
 	rig.Lock(t, "stack") // port 18080
 	c := rig.NewCheckout(t, 0)
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
