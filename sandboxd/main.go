@@ -1,5 +1,5 @@
-// Command sandboxds one directory to MCP clients: tools that run commands,
-// read and write files, each held by the kernel.
+// Command sandboxd serves one directory to MCP clients: tools that run commands and
+// read and write files, each restricted by the kernel.
 package main
 
 import (
