@@ -27,10 +27,20 @@ var accounts = map[string]int{"root": 0, "ordinary": 54321}
 func rootHere(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 || !allIDs() {
-		t.Log("not tried: the sandbox is started as root and as another uid, so run this as root")
+		missing(t, "root (the sandbox is started as root and as another uid)")
 		return false
 	}
 	return true
+}
+
+// missing says that something cannot be tried here. Where CI=true it fails: there
+// .ci/run has installed all that is needed.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("missing: ", what)
+	}
+	t.Log("not tried, missing: ", what)
 }
 
 // allIDs says whether this process may become any uid.
