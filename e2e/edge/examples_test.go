@@ -9,6 +9,17 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
+// The README's example does what it says.
+func TestExampleOfTheReadme(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(rig.ServeExample))
+	defer backend.Close()
+	token, _ := rig.NewToken(t)
+	yaml := rig.Examples(t, "../README.md", "yaml", token)[1]
+	yaml = strings.NewReplacer("http://127.0.0.1:9000", backend.URL, "websecure", "web", "      tls: {}\n", "").Replace(yaml)
+	tr := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: yaml})
+	rig.CheckExample(t, tr.Web+"/notes/mcp", token)
+}
+
 // The plugin page's examples in YAML and TOML do what the page says.
 func TestDocumentedExamples(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(rig.ServeExample))
