@@ -42,7 +42,7 @@ var proven = []struct{ command, by string }{
 	{"npm install --prefix programs", "outside: a package registry; the folder is as e2e/hub TestTenAgentsOnThreeServers makes it"},
 	{"bin/sallyport import", "owner/imports TestClientsFiles"},
 	{"sallyport accept", "owner/accept TestThroughTheSocket"},
-	{"CGO_ENABLED=0 go build -o dockerproxy", "e2e/proxy TestSandbox"},
+	{"CGO_ENABLED=0 go build -o sallyport-dockerproxy", "e2e/proxy TestSandbox"},
 	{"CONFIG_PATH=", "e2e/proxy TestSandbox"},
 	{"install -d -m 0755 /etc/sallyport", "outside: the owner's machine"},
 	{"install -m 640", "outside: the owner's secrets"},

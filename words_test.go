@@ -20,7 +20,8 @@ var replaced = []struct{ words, write string }{
 	{`newcomers?`, "client, new session, new user"},
 	{`(?:for )?want of (?:memory|room|space)`, "out of memory, because there is no room"},
 	{`heed(?:s|ed)?`, "honoured"},
-	{`mended`, "fixed"},
+	{`mend(?:s|ed)?`, "fix"},
+	{`in words`, "with an error message, as a tool error"},
 	{`for ever`, "indefinitely"},
 	{`beneath`, "under, inside"},
 	{`(?:give|gives|gave|giving) way`, "is evicted, is terminated"},
@@ -32,7 +33,7 @@ var replaced = []struct{ words, write string }{
 }
 
 // innocent are the same words in other meanings.
-var innocent = regexp.MustCompile(`(?i)\bwall[ -](?:clock|time)`)
+var innocent = regexp.MustCompile(`(?i)\bwall[ -](?:clock|time)|in other words`)
 
 // old lists the replaced words in text, as "line: word: what to write". A phrase
 // may continue on the next line.
@@ -101,7 +102,7 @@ func TestWordsAreFound(t *testing.T) {
 			t.Errorf("%q: nothing found", text)
 		}
 	}
-	for _, text := range []string{"the wall clock", "a firewall", "wall time", "the caller closes it", "recommended", "he walks the chain",
+	for _, text := range []string{"the wall clock", "a firewall", "wall time", "the caller closes it", "recommended", "in other words", "he walks the chain",
 		"seeks alone", "the logic gate", `verdict=locked_out`, "it needs an underneath"} {
 		if found := old(text); len(found) > 0 {
 			t.Errorf("%q: %v", text, found)

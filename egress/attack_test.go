@@ -261,7 +261,7 @@ func TestServerNameMustMatch(t *testing.T) {
 
 func truncated(record []byte) []byte { return record[:len(record)-20] }
 
-// edit adds an extension to a ClientHello, and mends the lengths around it.
+// edit adds an extension to a ClientHello, and corrects the lengths around it.
 func edit(t *testing.T, record, extension []byte) []byte {
 	t.Helper()
 	b := append([]byte{}, record...)

@@ -20,7 +20,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 )
 
-// A command that opens connections until it is refused is refused in words,
+// A command that opens connections until it is refused is refused with a message,
 // and harms no other command. Slow heads go after their time.
 func TestConnectionsAreBounded(t *testing.T) {
 	world.dns.Set("ok.example", "93.184.215.10")

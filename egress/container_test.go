@@ -80,7 +80,7 @@ func (b box) run(line string) (r result) {
 
 // In a locked container without any network, with the profile that ships, a
 // command reaches what is allowed and nothing else. With Docker's own profile
-// the start is refused in words.
+// the start is refused with a message.
 func TestLockedContainer(t *testing.T) {
 	if !rootHere(t) {
 		return

@@ -291,7 +291,7 @@ print(s.recv(100))'`, s.egress.client.Socket))
 	}
 }
 
-// When egress dies, commands are told in words, and a restart heals them.
+// When egress dies, commands are told so, and work again after a restart.
 func TestEgressDies(t *testing.T) {
 	world.dns.Set("a.example", "93.184.215.10")
 	if !rootHere(t) {

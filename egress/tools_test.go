@@ -38,7 +38,7 @@ const getJava = `public class Get { public static void main(String[] a) throws E
 const rustc = "#!/bin/sh\nprintf 'rustc 1.95.0 (x 2026-01-01)\\nbinary: rustc\\ncommit-hash: x\\ncommit-date: 2026-01-01\\nhost: x86_64-unknown-linux-gnu\\nrelease: 1.95.0\\nLLVM version: 20.1.0\\n'\n"
 
 // Each tool works with its rules, through nothing but the environment that
-// commands get, and fails in words without them.
+// commands get, and fails with a clear message without them.
 func TestRealTools(t *testing.T) {
 	publish("plain.example", "93.184.215.10", plainHost{})
 	publish("npm.example", "93.184.215.10", npmRegistry(t, "npm.example"))

@@ -67,7 +67,7 @@ func program(t testing.TB, dir string) string {
 	return path
 }
 
-// victim starts a process that holds the secret, in no jail worth the name.
+// victim starts a process that holds the secret, in no real jail.
 func victim(t *testing.T, program string) target {
 	t.Helper()
 	j, _ := newJail(t, jail.Group)

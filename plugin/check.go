@@ -12,7 +12,7 @@ import (
 )
 
 // mistakes collects everything that is wrong with a configuration, so that its
-// author can mend it in one go.
+// author can fix it in one go.
 type mistakes struct{ list []string }
 
 // when adds a mistake where there is one.

@@ -179,7 +179,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	forward(c, plain)
 }
 
-// refuse answers in words and ends the call.
+// refuse answers with the reason and ends the call.
 func refuse(c *call, status int, verdict, text string) bool {
 	return answer(c, status, verdict, "text/plain; charset=utf-8", []byte(text+"\n"))
 }

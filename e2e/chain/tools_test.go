@@ -201,7 +201,7 @@ func TestFullDisk(t *testing.T) {
 	rig.Call(t, session, "write_file", args{"path": "file", "content": strings.Repeat("new\n", mebi/4)})
 }
 
-// refused wants a result that is an error in words.
+// refused wants a tool error.
 func refused(t *testing.T, session *mcp.ClientSession, what, name string, arguments args) {
 	t.Helper()
 	if got := rig.TryCall(t, session, name, arguments); !got.IsError || len(rig.Text(got)) < 10 {

@@ -47,7 +47,7 @@ func TestAnswersPassAtOnce(t *testing.T) {
 	})
 }
 
-// What cannot be passed on is answered in words, not with a broken connection.
+// What cannot be passed on is answered with an error, not with a broken connection.
 func TestEncodedStreamIsAnswered(t *testing.T) {
 	bothProxies(t, func(t *testing.T, fast bool) {
 		s := newStandFor(t, fast, func(w http.ResponseWriter, _ *http.Request) {

@@ -177,7 +177,7 @@ func (s *Server) discovered(req mcphttp.Request) bool {
 	return true
 }
 
-// discover keeps the answer, and tells a client in words it understands that a
+// discover keeps the answer, and tells a client with an error it understands that a
 // server knows nothing of this era: only then does it fall back.
 func (s *Server) discover(m *jsonrpc.Message) []byte {
 	if !m.IsError() {

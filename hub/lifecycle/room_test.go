@@ -124,7 +124,7 @@ func TestRoomIsSharedByAllServers(t *testing.T) {
 	}
 }
 
-// Where all are at work another one is refused in words, and served as soon as
+// Where all are at work another one is refused with a message, and served as soon as
 // one is idle.
 func TestBusyIsSaid(t *testing.T) {
 	defer lifecycle.Impatient(100 * time.Millisecond)()
@@ -191,7 +191,7 @@ func (ending) Send(upstream.Outgoing) error { return nil }
 func (e ending) Receive() ([]byte, error)   { return nil, e.why }
 func (ending) Close() error                 { return nil }
 
-// deaf is a server that greets, and then answers no call; with a pulse it still
+// deaf is a server that answers initialize, and then answers no call; with a pulse it still
 // answers pings.
 type deaf struct {
 	*picky

@@ -198,7 +198,7 @@ func (a answers) Deliver(raw []byte, final bool) {
 	}
 }
 
-// The first client greets a shared server for everybody. Words that the server
+// The first client initialises a shared server for everybody. Words that the server
 // refuses must not shut out whoever comes next.
 func TestRefusedHandshakeIsNotShared(t *testing.T) {
 	st, err := pins.Open(t.TempDir())

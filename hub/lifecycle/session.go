@@ -12,7 +12,7 @@ import (
 )
 
 // Session is one client's session in the eras that have them. It outlives the
-// process behind it: a server that was asleep is greeted again with the
+// process behind it: a server that was asleep is initialised again with the
 // client's own words.
 type Session struct {
 	server *Server

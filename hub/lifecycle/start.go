@@ -7,7 +7,7 @@ import (
 )
 
 // start is a process on its way for one session. Where its client leaves before
-// it is there, the next client that greets in the same words gets it: a client
+// it is there, the next client with the same initialize gets it: a client
 // that gives up after seconds and tries again would else start one each time.
 type start struct {
 	done chan struct{}

@@ -42,7 +42,7 @@ func (ch *channel) mark() string {
 }
 
 // initResult is the snapshot's answer to initialize, or nil. A server that is
-// greeted once for everybody has one answer for all.
+// initialised once for everybody has one answer for all.
 func (s *Server) initResult(hello *jsonrpc.Message) json.RawMessage {
 	version := hello.Text(hello.Param("protocolVersion"))
 	snap := s.snapshot()

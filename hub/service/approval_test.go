@@ -100,7 +100,7 @@ func TestSessionGoesOnWhileACallWaits(t *testing.T) {
 	}
 }
 
-// Pause and stop, in words, on every way. The server is told of the stop.
+// Pause and stop, with a message, on every way. The server is told of the stop.
 func TestPauseAndStop(t *testing.T) {
 	eachWay(t, "", func(t *testing.T, b *bench, l *listener, call func(string) <-chan string, c client) {
 		b.desk.Pause("", "lunch")

@@ -165,7 +165,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A socket of Docker itself in the place of the proxy's is refused in words.
+// A socket of Docker itself in the place of the proxy's is refused with a message.
 func TestDaemonInPlaceOfProxy(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "docker")
 	l, err := net.Listen("unix", socket)

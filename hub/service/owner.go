@@ -21,7 +21,7 @@ var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)`)
 // the environment that mcp.json names at the start.
 func (s *Settings) secrets() []string {
 	list := []string{s.Token}
-	raw, _ := os.ReadFile(s.ServersFile) // a start without it fails later, in words
+	raw, _ := os.ReadFile(s.ServersFile) // a start without it fails later, with a message
 	for _, m := range variable.FindAllSubmatch(raw, -1) {
 		list = append(list, os.Getenv(string(m[1])))
 	}

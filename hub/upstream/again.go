@@ -36,7 +36,7 @@ func (c *streamable) forgotten(ctx context.Context, status int, session string) 
 	return resp.StatusCode == status
 }
 
-// greet shakes hands again in the client's own words, once for all calls that
+// greet repeats the handshake with the client's own initialize, once for all calls that
 // met the loss of the session lost.
 func (c *streamable) greet(ctx context.Context, lost string) error {
 	c.greeting.Lock()
@@ -51,7 +51,7 @@ func (c *streamable) greet(ctx context.Context, lost string) error {
 		return nil
 	}
 	if hello == nil {
-		return errors.New("the remote server has forgotten the session, which was never greeted")
+		return errors.New("the remote server has forgotten the session, which was never initialised")
 	}
 	resp, err := c.send(ctx, Outgoing{Raw: hello.Raw})
 	if err == nil {
@@ -62,7 +62,7 @@ func (c *streamable) greet(ctx context.Context, lost string) error {
 		c.mu.Lock()
 		c.session = lost // so that the next call tries again
 		c.mu.Unlock()
-		return fmt.Errorf("the remote server has forgotten the session, and refuses to be greeted again: %w", unwrap(err))
+		return fmt.Errorf("the remote server has forgotten the session, and refuses a new initialize: %w", unwrap(err))
 	}
 	if ready != nil {
 		if resp, err := c.send(ctx, Outgoing{Raw: ready.Raw}); err == nil {

@@ -85,8 +85,8 @@ func exchange(t *testing.T, c upstream.Conn, raw string) string {
 }
 
 // A server that was restarted says that it does not know us in many ways: each
-// time it is greeted again, once, and the call that met it is run once. A server
-// that knows us and fails is not greeted again.
+// time it is initialised again, once, and the call that met it is run once. A server
+// that knows us and fails is not initialised again.
 func TestForgottenSessionIsGreetedAgain(t *testing.T) {
 	text := func(status int, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { w.WriteHeader(status); fmt.Fprint(w, body) }

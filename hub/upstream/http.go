@@ -100,7 +100,7 @@ func (c *streamable) post(m Outgoing, msg *jsonrpc.Message) {
 }
 
 // deliverOne sends a message and reads what comes back. A session that the
-// server has forgotten is greeted again, and the message, which was not run,
+// server has forgotten is initialised again, and the message, which was not run,
 // sent once more.
 func (c *streamable) deliverOne(ctx context.Context, m Outgoing, msg *jsonrpc.Message) error {
 	for again := false; ; again = true {

@@ -21,7 +21,7 @@ func remote(t *testing.T, h http.HandlerFunc) upstream.Remote {
 	return upstream.Remote{URL: srv.URL + "/mcp?key=of-the-owner", Header: map[string]string{"Authorization": "Bearer of-the-owner"}}
 }
 
-// What a remote server does wrong is an answer in words, which names neither
+// What a remote server does wrong is an error message, which names neither
 // the address nor a header: both may hold a secret.
 func TestRemoteFailures(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

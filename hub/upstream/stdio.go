@@ -69,7 +69,7 @@ func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeRead
 	})
 }
 
-// ended says in words how a child ended.
+// ended describes how a child ended.
 func ended(r jail.Result) error {
 	switch {
 	case r.OOMKilled != nil && *r.OOMKilled:

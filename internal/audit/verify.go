@@ -24,7 +24,7 @@ type Finding struct {
 	Kind   string // of the words above
 	File   string // where
 	Line   int    // from 1; 0 where no line can be named
-	Detail string // which records, in words
+	Detail string // which records, for people
 }
 
 // String says it in one line.

@@ -70,7 +70,7 @@ type File struct {
 	Preview string // what would change, for the owner
 }
 
-// A Refusal is why a call does not run, in words for the client.
+// A Refusal tells the client why a call does not run.
 type Refusal struct {
 	Verdict string // for the record, in snake_case
 	Text    string

@@ -15,7 +15,7 @@ import (
 )
 
 // maxCarried bounds the connections of one command that are carried at once.
-// It is more than egress allows, so that egress refuses the next one in words;
+// It is more than egress allows, so that egress refuses the next one with a message;
 // what goes beyond waits in the listener's queue.
 const maxCarried = 160
 

@@ -4,7 +4,7 @@
 // and the hub both serve their clients through it, so one set of rules holds:
 // an id comes back byte for byte, a newer stream takes over from an older one,
 // a session answers only to the principal that opened it, and what is not
-// passed on is refused in words.
+// passed on is refused with a message.
 //
 // A request meets the files in this order: front.go (which protocol),
 // read.go (the body), headers.go (do the headers agree with it), session.go

@@ -50,7 +50,7 @@ func isJSON(contentType string) bool {
 	return kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
-// sessionsOnly refuses a request of the stateless protocol, in words by which
+// sessionsOnly refuses a request of the stateless protocol, with an error by which
 // a client of both falls back on initialize.
 func sessionsOnly(m *jsonrpc.Message) []byte {
 	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": m.Text(m.Param("_meta", jsonrpc.VersionKey))})

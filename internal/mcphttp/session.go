@@ -20,7 +20,7 @@ const (
 	inboxBytes = 16 << 20
 )
 
-// errCrowded refuses a message in words; a dropped one would leave its sender
+// errCrowded refuses a message with an error; a dropped one would leave its sender
 // waiting.
 var errCrowded = errors.New("too many messages of this session wait for their turn; send this one again later")
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// A Class names what an address is for, in words for a message.
+// A Class names what an address is for, as messages say it.
 type Class string
 
 // The classes that a caller may want to tell apart. Every other class is only

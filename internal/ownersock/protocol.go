@@ -43,7 +43,7 @@ type Request struct {
 	Now       bool   `json:"now,omitempty"`
 }
 
-// A Reply is one line of the server's: an error in words, an event, or a
+// A Reply is one line of the server's: an error message, an event, or a
 // result, which may be null.
 type Reply struct {
 	Error  string          `json:"error,omitempty"`

@@ -76,7 +76,7 @@ type (
 	// Nice is the priority of commands: the server comes before them, so that
 	// it gets its turn beside a fork bomb.
 	Nice struct{ Value int }
-	// OOMScore makes commands the preferred victims where memory is short.
+	// OOMScore makes commands the preferred OOM victims.
 	// The kernel goes by size else, and what lies in a memfd counts for no
 	// process: a small command could have the server ended in its place.
 	OOMScore struct{ Value int }

@@ -132,7 +132,7 @@ func TestPauseStopAndLists(t *testing.T) {
 	want(t, "output", code, 1, errs, "no command")
 }
 
-// A server that is down, a key that is wrong or readable by others: in words,
+// A server that is down, a key that is wrong or readable by others: an error message,
 // exit code 2.
 func TestUnreachable(t *testing.T) {
 	rig(t)

@@ -130,7 +130,7 @@ func parse(args []string) (options, error) {
 }
 
 // makeWorkspace makes the default one, so that a fresh clone starts. A
-// directory that the owner named must exist: a typing error is no wish.
+// directory that the owner named must exist: a typing error must not create one.
 func (o options) makeWorkspace() error {
 	info, err := os.Stat(o.workspace)
 	switch {

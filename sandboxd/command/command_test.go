@@ -139,7 +139,7 @@ func TestRefusedLines(t *testing.T) {
 	}
 }
 
-// Where the account may have no more processes, a model is told so in words,
+// Where the account may have no more processes, a model is told so,
 // and the next command runs when there is room again.
 func TestNoMoreProcesses(t *testing.T) {
 	r, _, _ := newRunner(t, 4096)

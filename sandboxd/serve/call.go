@@ -78,7 +78,7 @@ func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest
 	return s.desk.Admit(ctx, call)
 }
 
-// refused turns a refusal into what the client gets: a tool result in words,
+// refused turns a refusal into what the client gets: a tool error,
 // or a protocol error where the fault is not the call's.
 func refused(err error) (mcp.Result, error) {
 	var r *desk.Refusal

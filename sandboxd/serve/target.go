@@ -73,7 +73,7 @@ func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Canc
 	return s.send(ctx, req)
 }
 
-// greeting lets a client that was refused greet again.
+// greeting lets a client that was refused initialise again.
 type greeting struct {
 	mcphttp.Sink
 	session *session

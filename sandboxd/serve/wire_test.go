@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// open greets over streamable HTTP and returns the headers for what follows.
+// open initialises over streamable HTTP and returns the headers for what follows.
 func open(t *testing.T, s *server, h http.Header) http.Header {
 	t.Helper()
 	resp, body := send(t, "POST", s.URL+"/mcp", jsonHeader(h), initialize)

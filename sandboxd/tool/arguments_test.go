@@ -13,7 +13,7 @@ type allIn struct {
 
 var allProps = []property{need("path", "string", "a file"), may("count", "integer", "how many"), may("all", "boolean", "all of them")}
 
-// What models send is understood, or refused in words that name the argument.
+// What models send is understood, or refused with an error that names the argument.
 func TestArguments(t *testing.T) {
 	n := func(v int) *int { return &v }
 	for raw, want := range map[string]allIn{

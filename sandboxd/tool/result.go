@@ -94,7 +94,7 @@ func result(out structured) (*mcp.CallToolResult, error) {
 
 func notices(lines []string) string { return "Notice: " + strings.Join(lines, "\nNotice: ") }
 
-// failure is a result in words.
+// failure is a tool error.
 func (s *Set) failure(err error, more []string) *mcp.CallToolResult {
 	text := strings.Join(append(append([]string{err.Error()}, more...), s.cfg.Jail.Notices()...), "\n")
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
