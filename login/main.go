@@ -5,17 +5,20 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/cli"
+	"github.com/sallyport-dev/sallyport/internal/health"
+	"github.com/sallyport-dev/sallyport/internal/httpd"
+	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/login/client"
 	"github.com/sallyport-dev/sallyport/login/issue"
 	"github.com/sallyport-dev/sallyport/login/settings"
@@ -23,58 +26,57 @@ import (
 	"github.com/sallyport-dev/sallyport/login/web"
 )
 
-const usage = `usage: sallyport-login [serve]     serve (docs/login.md)
-       sallyport-login password    set the owner's password: the first line of input
-       sallyport-login grants      list the connected clients
-       sallyport-login revoke ID   withdraw a grant
-       sallyport-login clients     list the known clients
-       sallyport-login health      ask the running server
-
-` + settings.Usage
-
-// errUsage marks a wrong call or setting: exit code 2. All else that fails is 1.
-var errUsage = errors.New("not started")
+const name = "sallyport-login"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	syscall.Umask(0o077)
-	err := run(ctx, append(os.Args[1:], "")[0], os.Args[min(2, len(os.Args)):])
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "sallyport-login:", err)
-	}
-	switch {
-	case errors.Is(err, errUsage):
-		os.Exit(2)
-	case err != nil:
-		os.Exit(1)
-	}
+	cli.Program{
+		Name:  name,
+		Intro: "Lets assistants in that know OAuth only: an authorization server for one owner.",
+		Start: "Without a command it serves. To start: docs/login.md.",
+		Commands: []cli.Command{
+			{Name: "serve", Help: "serve assistants and the owner's pages (the default)", Main: serve},
+			{Name: "password", Help: "set the owner's password: the first line of input", Main: verb("password", 0)},
+			{Name: "grants", Help: "list the connected clients", Main: verb("grants", 0)},
+			{Name: "revoke", Help: "withdraw one: its id in grants", Main: verb("revoke", 1)},
+			{Name: "clients", Help: "list those that registered", Main: verb("clients", 0)},
+			{Name: "health", Help: "ask a running server whether it is well", Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
+		},
+		Default: "serve",
+	}.Main()
 }
 
-func run(ctx context.Context, verb string, args []string) error {
-	want := map[bool]int{true: 1}[verb == "revoke"]
-	switch {
-	case len(args) != want:
-	case verb == "" || verb == "serve":
-		return serve(ctx)
-	case verb == "health":
-		return health()
-	case verb == "password" || verb == "grants" || verb == "clients" || verb == "revoke":
-		return ask(Question{verb, strings.Join(args, "")}, os.Stdin, os.Stdout)
-	case verb == "-h" || verb == "-help" || verb == "--help" || verb == "help":
-		_, err := fmt.Print(usage)
-		return err
+// errUsage marks a wrong setting that is found late: exit code 2. All else is 1.
+var errUsage = errors.New("not started")
+
+func serve(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	set, err := settings.Load(args, os.LookupEnv, true)
+	if errors.Is(err, flag.ErrHelp) {
+		new(settings.Settings).Table().Usage(stdout)
+		return 0
 	}
-	return fmt.Errorf("%w: %q with %d arguments is no call of ours\n%s", errUsage, verb, len(args), usage)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errUsage, err)
+	} else {
+		err = run(ctx, set, process.NewLogger(stderr))
+	}
+	return exit(err, stderr)
 }
 
-// serve runs the server until ctx ends.
-func serve(ctx context.Context) error {
-	set, err := settings.Load(os.Getenv, true)
-	if err != nil {
-		return fmt.Errorf("%w:\n%w", errUsage, err)
+// exit says what went wrong, and with which code the process ends.
+func exit(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	fmt.Fprintln(stderr, name+":", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+// run runs the server until ctx ends.
+func run(ctx context.Context, set *settings.Settings, log *slog.Logger) error {
 	issuer, err := open(set, func(line string) { log.Error(line) })
 	if err != nil {
 		return err
@@ -92,13 +94,13 @@ func serve(ctx context.Context) error {
 	if err := listen(set.StateDir, &Owner{issuer, site.SignOut}); err != nil {
 		return err
 	}
-	log.Info("serving", "address", set.Addr, "issuer", set.Config.Issuer)
 	if !set.Config.OwnHost {
 		log.Info(`each consent asks for password or passkey again, since login.json does not say "ownHost": true (docs/login.md)`)
 	}
 	if code := site.SetupCode(); code != "" {
 		log.Warn("nobody owns this login yet: type this one-time code into the issuer's page within ten minutes", "code", code)
 	}
+	log.Info("serving", "address", set.Addr, "issuer", set.Config.Issuer, "version", process.Version)
 	go func() {
 		for range time.Tick(time.Minute) { // as long as the process runs
 			if err := issuer.Tidy(); err != nil {
@@ -106,7 +108,7 @@ func serve(ctx context.Context) error {
 			}
 		}
 	}()
-	return site.Serve(ctx, listener)
+	return httpd.Serve(ctx, listener, site, log, func() {})
 }
 
 // open opens state and audit and brings the keys up to date.
@@ -116,21 +118,9 @@ func open(set *settings.Settings, say func(string)) (*issue.Issuer, error) {
 		return nil, err
 	}
 	issuer := &issue.Issuer{Config: &set.Config, Store: kept, Fetch: client.NewFetcher(), Now: time.Now}
-	issuer.Audit, err = audit.Open(audit.Options{File: set.AuditFile, Stdout: os.Stdout, Version: "login"})
+	issuer.Audit, err = audit.Open(audit.Options{File: set.AuditFile, Stdout: os.Stdout, Version: process.Version})
 	if err = errors.Join(err, issuer.Tidy()); err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
 	return issuer, nil
-}
-
-// health asks the server of LOGIN_ADDR.
-func health() error {
-	set, _ := settings.Load(os.Getenv, false) // only the address counts
-	_, port, _ := net.SplitHostPort(set.Addr)
-	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{}} // no proxy
-	resp, err := client.Get("http://127.0.0.1:" + port + "/healthz")
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the server answers %s", resp.Status)
-	}
-	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,11 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/login/client"
 	"github.com/sallyport-dev/sallyport/login/issue"
 	"github.com/sallyport-dev/sallyport/login/owner"
@@ -42,7 +45,7 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 		row("GRANT", "CLIENT", "RETURNS TO", "TOOLS", "EGRESS", "LAST USED", "UNTIL")
 		o.issuer.Store.View(func(s *store.State) {
 			for _, g := range s.Sorted() {
-				row(g.ID, fmt.Sprintf("%q", g.Client.Name), client.Target(g.Redirect), strings.Join(g.Tools, ","), strings.Join(g.Egress, ","),
+				row(g.ID, quoted(g.Client.Name), client.Target(g.Redirect), strings.Join(g.Tools, ","), strings.Join(g.Egress, ","),
 					g.LastUsed.UTC().Format(time.RFC3339), g.Expires.UTC().Format(time.DateOnly))
 			}
 		})
@@ -51,7 +54,7 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 		o.issuer.Store.View(func(s *store.State) {
 			var rows []string
 			for _, c := range s.Clients {
-				rows = append(rows, fmt.Sprintf("%s\t%q\t%s\t%s", c.ID, c.Name, strings.Join(c.Redirects, ","), c.Created.UTC().Format(time.RFC3339)))
+				rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", c.ID, quoted(c.Name), strings.Join(c.Redirects, ","), c.Created.UTC().Format(time.RFC3339)))
 			}
 			slices.Sort(rows)
 			row(strings.Join(rows, "\n"))
@@ -74,6 +77,9 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 	return err
 }
 
+// quoted is a name that somebody else chose, as it can be shown on a terminal.
+func quoted(name string) string { return terminal.Line(strconv.Quote(name), 400) }
+
 // listen answers the owner's verbs. Whoever holds the state's lock may replace the socket
 // that an earlier process left.
 func listen(dir string, o *Owner) error {
@@ -89,9 +95,19 @@ func listen(dir string, o *Owner) error {
 	return err
 }
 
+// verb is a command of the owner's with so many arguments.
+func verb(name string, want int) func(context.Context, []string, io.Writer, io.Writer) int {
+	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
+		if len(args) != want {
+			return exit(fmt.Errorf("%w: %s takes %d arguments, not %d", errUsage, name, want, len(args)), stderr)
+		}
+		return exit(ask(Question{name, strings.Join(args, "")}, os.Stdin, stdout), stderr)
+	}
+}
+
 // ask does a verb, and prints what came of it.
 func ask(q Question, in io.Reader, out io.Writer) error {
-	set, err := settings.Load(os.Getenv, false)
+	set, err := settings.Load(nil, os.LookupEnv, false)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}

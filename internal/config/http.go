@@ -24,7 +24,7 @@ type HTTP struct {
 // Settings is the table of these settings with a command's own defaults.
 func (h *HTTP) Settings(addr, base string) []Setting {
 	return []Setting{
-		{Env: "MCP_ADDR", Default: addr, Set: h.setAddr,
+		{Env: "MCP_ADDR", Default: addr, Set: Address(&h.Addr),
 			Help: "address to listen on; not loopback only with MCP_IN_CONTAINER"},
 		{Env: "MCP_IN_CONTAINER", Default: "false", Bool: true, Set: Switch(&h.InContainer),
 			Help: "this is a container: allow an address that is not loopback"},
@@ -48,21 +48,24 @@ func (h *HTTP) Check(m *Mistakes) {
 	if h.Token == "" && h.TokenFile == "" {
 		m.Add("MCP_AUTH_TOKEN_FILE is required: make a token with: sallyport token new FILE")
 	}
-	if h.Addr != "" && !h.InContainer && !isLoopback(h.Addr) {
+	if h.Addr != "" && !h.InContainer && !IsLoopback(h.Addr) {
 		m.Add("MCP_ADDR %q is not a loopback address: anybody in the network could reach it; set MCP_IN_CONTAINER=true only in a container", h.Addr)
 	}
 }
 
-func (h *HTTP) setAddr(v string) error {
-	if _, port, err := net.SplitHostPort(v); err != nil || port == "" {
-		return errors.New("must be host:port, such as 127.0.0.1:18080")
+// Address stores host:port to listen on; the host may be empty.
+func Address(p *string) func(string) error {
+	return func(v string) error {
+		if _, port, err := net.SplitHostPort(v); err != nil || port == "" {
+			return errors.New("must be host:port, such as 127.0.0.1:18080")
+		}
+		*p = v
+		return nil
 	}
-	h.Addr = v
-	return nil
 }
 
-// isLoopback reports whether listening on addr reaches this machine only.
-func isLoopback(addr string) bool {
+// IsLoopback reports whether listening on addr reaches this machine only.
+func IsLoopback(addr string) bool {
 	host, _, _ := net.SplitHostPort(addr)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

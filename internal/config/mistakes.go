@@ -18,6 +18,13 @@ func (m *Mistakes) Add(format string, args ...any) {
 	m.list = append(m.list, fmt.Sprintf(format, args...))
 }
 
+// Unless records a mistake where ok is false.
+func (m *Mistakes) Unless(ok bool, format string, args ...any) {
+	if !ok {
+		m.Add(format, args...)
+	}
+}
+
 // AddError records err, if there is one.
 func (m *Mistakes) AddError(err error) {
 	if err != nil {

@@ -25,9 +25,10 @@ type Setting struct {
 	Set      func(string) error // stores the value, or says what is wrong with it
 }
 
-// Flag is the flag's name without the dash: MCP_BASE_PATH is base-path.
+// Flag is the flag's name without the dash: MCP_BASE_PATH is base-path, LOGIN_ADDR addr.
 func (s Setting) Flag() string {
-	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(s.Env, "MCP_"), "_", "-"))
+	name := strings.TrimPrefix(strings.TrimPrefix(s.Env, "MCP_"), "LOGIN_")
+	return strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 }
 
 // A Table is every setting of one subcommand.

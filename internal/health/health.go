@@ -17,11 +17,11 @@ import (
 const wait = 3 * time.Second
 
 // Command returns the command `health` of the binary name, whose server listens on
-// addr unless MCP_ADDR says otherwise. It asks for /healthz and returns 0 for a
+// addr unless the environment's variable, such as MCP_ADDR, says otherwise. It asks for /healthz and returns 0 for a
 // 200, 1 for anything else and 2 for bad usage.
-func Command(name, addr string) func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func Command(name, variable, addr string) func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		usage := "Usage: " + name + " health\n\nAsks the server at MCP_ADDR (" + addr + ") for /healthz; exit code 0 if it answers 200."
+		usage := "Usage: " + name + " health\n\nAsks the server at " + variable + " (" + addr + ") for /healthz; exit code 0 if it answers 200."
 		if len(args) == 1 && args[0] == "-h" {
 			fmt.Fprintln(stdout, usage)
 			return 0
@@ -30,7 +30,7 @@ func Command(name, addr string) func(ctx context.Context, args []string, stdout,
 			fmt.Fprintln(stderr, usage)
 			return 2
 		}
-		if err := ask(ctx, cmp.Or(os.Getenv("MCP_ADDR"), addr)); err != nil {
+		if err := ask(ctx, cmp.Or(os.Getenv(variable), addr)); err != nil {
 			fmt.Fprintf(stderr, "%s health: %v\n", name, err)
 			return 1
 		}
@@ -42,7 +42,7 @@ func Command(name, addr string) func(ctx context.Context, args []string, stdout,
 func ask(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("MCP_ADDR: %w", err)
+		return fmt.Errorf("the address to ask: %w", err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // it listens on all addresses

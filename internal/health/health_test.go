@@ -38,7 +38,7 @@ func TestHealth(t *testing.T) {
 			t.Setenv("MCP_ADDR", c.addr)
 			t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 			var stdout, stderr bytes.Buffer
-			if got := health.Command("sandboxd", "127.0.0.1:1")(t.Context(), nil, &stdout, &stderr); got != c.want {
+			if got := health.Command("sandboxd", "MCP_ADDR", "127.0.0.1:1")(t.Context(), nil, &stdout, &stderr); got != c.want {
 				t.Errorf("exit code %d, want %d: %s", got, c.want, &stderr)
 			}
 		})

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -42,15 +43,8 @@ func allowed(raw string) bool {
 	if err != nil || !printable.MatchString(raw) || u.Hostname() == "" || u.User != nil {
 		return false
 	}
-	_, err = strconv.ParseUint(or(u.Port(), "0"), 10, 16)
+	_, err = strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // Matches reports whether uri is one of the client's: equal byte for byte, except

@@ -1,6 +1,7 @@
 package issue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -62,7 +63,7 @@ func (i *Issuer) Refresh(ctx context.Context, p Proof, token, resource string) (
 	if err != nil {
 		return nil, err
 	}
-	if _, audience := i.Config.Find(or(resource, g.Resource)); audience != g.Resource {
+	if _, audience := i.Config.Find(cmp.Or(resource, g.Resource)); audience != g.Resource {
 		return nil, refuse("invalid_target", "resource is not the one that was approved")
 	}
 	verdict := ""
@@ -121,11 +122,4 @@ func (i *Issuer) RevokeToken(ctx context.Context, p Proof, token string) error {
 		_, err = i.Withdraw(g.ID, "by the client")
 	}
 	return err
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/config"
 )
 
 // Config is login.json.
@@ -55,35 +58,26 @@ var (
 	plainPath   = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
 )
 
-func (c *Config) parse(raw []byte) error {
+// parse reads login.json, and records what is wrong in it.
+func (c *Config) parse(raw []byte, m *config.Mistakes) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(c); err != nil {
-		return fmt.Errorf("  not readable: %w", err)
+		m.Add("login.json is not readable: %v", err)
+		return
 	}
 	_, err := d.Token()
-	var m mistakes
-	m.unless(errors.Is(err, io.EOF), "something follows the JSON object: remove it")
+	m.Unless(errors.Is(err, io.EOF), "something follows the JSON object: remove it")
 	u, ok := plainURL(c.Issuer)
-	m.unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
-	m.unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
-	if c.Subject = or(c.Subject, "owner"); ok {
+	m.Unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
+	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
+	if c.Subject = cmp.Or(c.Subject, "owner"); ok {
 		c.Base = u.Path
 	}
-	m.unless(subjectForm.MatchString(c.Subject), "subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
-	m.unless(len(c.Resources) > 0, `resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
+	m.Unless(subjectForm.MatchString(c.Subject), "subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
+	m.Unless(len(c.Resources) > 0, `resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
 	for i := range c.Resources {
-		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), &m)
-	}
-	return errors.Join(m...)
-}
-
-// mistakes collects what is wrong.
-type mistakes []error
-
-func (m *mistakes) unless(ok bool, format string, args ...any) {
-	if !ok {
-		*m = append(*m, fmt.Errorf("  "+format, args...))
+		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), m)
 	}
 }
 
@@ -97,26 +91,26 @@ func plainURL(raw string) (*url.URL, bool) {
 	return u, bare && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u))
 }
 
-func (r *Resource) check(at string, m *mistakes) {
+func (r *Resource) check(at string, m *config.Mistakes) {
 	_, ok := plainURL(r.URL)
-	m.unless(ok, "%s: url %q: write the https URL that is typed into the client", at, r.URL)
-	m.unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims, "%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
+	m.Unless(ok, "%s: url %q: write the https URL that is typed into the client", at, r.URL)
+	m.Unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims, "%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
 	for _, g := range r.Grants {
-		m.unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
+		m.Unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
 	}
 	for _, e := range r.Egress {
-		m.unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "%s: egress %q is no rule", at, e)
+		m.Unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "%s: egress %q is no rule", at, e)
 	}
 	if r.Ticked == nil {
 		r.Ticked = &r.Grants
 	}
 	for _, t := range *r.Ticked {
-		m.unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t), "%s: ticked %q stands in neither grants nor egress", at, t)
+		m.Unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t), "%s: ticked %q stands in neither grants nor egress", at, t)
 	}
 	var err error
-	r.Days, err = strconv.Atoi(strings.TrimSuffix(or(r.Expires, "90d"), "d"))
-	m.unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
-	r.Name = or(r.Name, r.URL)
+	r.Days, err = strconv.Atoi(strings.TrimSuffix(cmp.Or(r.Expires, "90d"), "d"))
+	m.Unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
+	r.Name = cmp.Or(r.Name, r.URL)
 }
 
 // Find returns the resource that a client's resource parameter names (RFC 8707), and the

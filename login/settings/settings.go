@@ -1,82 +1,75 @@
-// Package settings reads login's environment and login.json. Every mistake comes in
-// one error.
+// Package settings reads login's environment, its flags and login.json. Every mistake
+// comes in one error.
 package settings
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/config"
 )
+
+// DefaultAddr is where login listens unless it is told otherwise.
+const DefaultAddr = "127.0.0.1:18083"
 
 // Settings are what a start needs.
 type Settings struct {
 	Addr, StateDir, RevokedFile, AuditFile string
 	Config                                 Config
+	configFile                             string
+	inContainer                            bool
 }
 
-// Usage names every setting.
-const Usage = `  LOGIN_ADDR          where to listen (127.0.0.1:18083); beyond loopback only with LOGIN_IN_CONTAINER=true
-  LOGIN_STATE_DIR     folder of keys, grants and clients, mode 0700; required
-  LOGIN_CONFIG        login.json: issuer and resources; required
-  LOGIN_REVOKED_FILE  what the edge reads (the file "revoked" in the folder LOGIN_STATE_DIR-revoked)
-  LOGIN_AUDIT_FILE    the audit's chain, in a folder of its own (off)
-`
-
-// Load reads them from getenv, which is os.Getenv outside tests. With all unset but the
-// state directory it is enough for the owner's verbs, which also run while login.json is wrong.
-func Load(getenv func(string) string, all bool) (*Settings, error) {
-	s := &Settings{
-		Addr: or(getenv("LOGIN_ADDR"), "127.0.0.1:18083"), StateDir: getenv("LOGIN_STATE_DIR"), AuditFile: getenv("LOGIN_AUDIT_FILE"),
+// Table lists the settings of the server; those of the owner's verbs are the first three,
+// so that they also run while login.json is wrong.
+func (s *Settings) Table() config.Table {
+	return config.Table{
+		Command: "sallyport-login serve", Intro: "Serves OAuth to assistants, and pages to the owner (docs/login.md).",
+		Settings: []config.Setting{
+			{Env: "LOGIN_STATE_DIR", Required: true, Set: config.Text(&s.StateDir), Help: "folder of keys, grants and clients, which only login can read, mode 0700"},
+			{Env: "LOGIN_REVOKED_FILE", Set: config.Text(&s.RevokedFile),
+				Help: `what the edge reads, in a folder of its own; otherwise "revoked" in the folder LOGIN_STATE_DIR-revoked`},
+			{Env: "LOGIN_AUDIT_FILE", Default: "off", Set: config.Text(&s.AuditFile), Help: "the audit's chain, in a folder of its own (docs/audit.md)"},
+			{Env: "LOGIN_ADDR", Default: DefaultAddr, Set: config.Address(&s.Addr), Help: "address to listen on; beyond loopback only with LOGIN_IN_CONTAINER"},
+			{Env: "LOGIN_IN_CONTAINER", Default: "false", Bool: true, Set: config.Switch(&s.inContainer), Help: "this is a container: allow an address that is not loopback"},
+			{Env: "LOGIN_CONFIG", Required: true, Set: config.Text(&s.configFile), Help: "login.json: issuer and resources"},
+		},
 	}
-	s.RevokedFile = or(getenv("LOGIN_REVOKED_FILE"), filepath.Join(filepath.Clean(s.StateDir)+"-revoked", "revoked"))
-	wrong := []error{s.checkFiles()}
+}
+
+// Load reads args and the environment: all of it for the server, or what the owner's verbs
+// need. With -h among args the error is flag.ErrHelp.
+func Load(args []string, env config.Lookup, all bool) (*Settings, error) {
+	s := &Settings{}
+	table := s.Table()
+	if !all {
+		table.Settings = table.Settings[:3]
+	}
+	m, err := table.Parse(args, env)
+	if err != nil {
+		return nil, err
+	}
 	if s.AuditFile == "off" {
 		s.AuditFile = ""
 	}
-	if !all {
-		return s, errors.Join(wrong...)
-	}
-	container := or(getenv("LOGIN_IN_CONTAINER"), "false")
-	if container != "true" && container != "false" {
-		wrong = append(wrong, fmt.Errorf("LOGIN_IN_CONTAINER=%q: write true or false", container))
-	}
-	host, _, err := net.SplitHostPort(s.Addr)
-	if err != nil {
-		wrong = append(wrong, fmt.Errorf("LOGIN_ADDR=%q: write host:port (%w)", s.Addr, err))
-	} else if ip := net.ParseIP(host); container != "true" && (ip == nil || !ip.IsLoopback()) {
-		wrong = append(wrong, fmt.Errorf("LOGIN_ADDR=%q is no loopback address: only Traefik on this machine may reach it", s.Addr))
-	}
-	name := getenv("LOGIN_CONFIG")
-	if name == "" {
-		wrong = append(wrong, errors.New("LOGIN_CONFIG is not set: name login.json (docs/login.md)"))
-	} else if raw, err := os.ReadFile(name); err != nil {
-		wrong = append(wrong, fmt.Errorf("LOGIN_CONFIG: %w", err))
-	} else if err := s.Config.parse(raw); err != nil {
-		wrong = append(wrong, fmt.Errorf("%s:\n%w", name, err))
-	}
-	return s, errors.Join(wrong...)
-}
-
-func (s *Settings) checkFiles() error {
-	if s.StateDir == "" {
-		return errors.New("LOGIN_STATE_DIR is not set: name a folder that only login can read")
+	if s.RevokedFile == "" {
+		s.RevokedFile = filepath.Join(filepath.Clean(s.StateDir)+"-revoked", "revoked")
 	}
 	in, err := filepath.Rel(s.StateDir, filepath.Dir(s.RevokedFile))
-	if err == nil && in != ".." && !strings.HasPrefix(in, "../") {
-		return fmt.Errorf("LOGIN_REVOKED_FILE=%s lies in LOGIN_STATE_DIR, which the edge must not read: give it a folder of its own", s.RevokedFile)
+	apart := s.StateDir == "" || err != nil || in == ".." || strings.HasPrefix(in, "../")
+	m.Unless(apart, "LOGIN_REVOKED_FILE %q lies in LOGIN_STATE_DIR, which the edge must not read: give it a folder of its own", s.RevokedFile)
+	m.Unless(s.Addr == "" || s.inContainer || config.IsLoopback(s.Addr), "LOGIN_ADDR %q is no loopback address: only Traefik on this machine may reach it", s.Addr)
+	if s.configFile != "" {
+		raw, err := os.ReadFile(s.configFile)
+		if err == nil {
+			s.Config.parse(raw, m)
+		}
+		m.AddError(err)
 	}
-	return nil
-}
-
-func or(value, otherwise string) string {
-	if value == "" {
-		return otherwise
-	}
-	return value
+	return s, m.Err()
 }
 
 // Loopback reports whether a URL's host is this machine, by name or literal.

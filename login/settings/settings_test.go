@@ -17,7 +17,7 @@ func load(t *testing.T, config string, env ...string) (*Settings, error) {
 	for i := 0; i < len(env); i += 2 {
 		all[env[i]] = env[i+1]
 	}
-	return Load(func(name string) string { return all[name] }, true)
+	return Load(nil, func(name string) (string, bool) { v, ok := all[name]; return v, ok }, true)
 }
 
 const good = `{"issuer":"https://host.example/mcp-login","resources":[{"url":"https://host.example/mcp-oauth/sandbox/mcp","grants":["read_file"]}]}`

@@ -2,7 +2,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -71,6 +70,12 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 	return s, errors.Join(err, wrong)
 }
 
+// How long a request's body may take to come, and its answer to be taken.
+const (
+	readWait  = 30 * time.Second
+	writeWait = time.Minute
+)
+
 // ServeHTTP finds what answers. A slash at the end is served, never redirected.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -80,6 +85,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(readWait)) // a test's recorder has none
+	_ = rc.SetWriteDeadline(time.Now().Add(writeWait))
 	to, ok := s.routes[strings.TrimSuffix(r.URL.Path, "/")]
 	if to.open {
 		h.Set("Access-Control-Allow-Origin", "*")
@@ -166,17 +174,4 @@ func twice(values url.Values) string {
 		}
 	}
 	return ""
-}
-
-// Serve answers on l until ctx ends.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
-	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(context.WithoutCancel(ctx)) })()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
