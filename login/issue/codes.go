@@ -1,60 +1,28 @@
 package issue
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"regexp"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// codes are the authorization codes that are out. They live in memory, as hashes: a
-// restart forgets them, so that none can be used twice.
-type codes struct {
-	mu  sync.Mutex
-	all map[[32]byte]*code
-}
-
+// code is an authorization code that is out. They live in memory: a restart forgets them,
+// so that none can be used twice.
 type code struct {
 	approval Approval
 	made     time.Time
-	used     bool
+	used     atomic.Bool
 }
 
-// codeKept is how long a used code is known, to withdraw what it gave.
-const codeKept = 10 * time.Minute
-
-func (c *codes) add(a Approval, now time.Time) string {
-	text := rand.Text() + rand.Text()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[[32]byte]*code{}
-	}
-	for key, old := range c.all {
-		if now.Sub(old.made) > codeKept {
-			delete(c.all, key)
-		}
-	}
-	c.all[sha256.Sum256([]byte(text))] = &code{approval: a, made: now}
-	return text
-}
-
-// look returns what a code was made for and whether it was used before; with use, it is
-// used from now on.
-func (c *codes) look(text string, now time.Time, use bool) (a *Approval, used bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found := c.all[sha256.Sum256([]byte(text))]
-	if found == nil || !found.used && now.Sub(found.made) > CodeLife {
-		return nil, false
-	}
-	used = found.used
-	found.used = used || use
-	return &found.approval, used
-}
+// codeKept is how long a used code is known, to withdraw what it gave. maxCodes is how
+// many are: only the owner's consent makes one.
+const (
+	codeKept = 10 * time.Minute
+	maxCodes = 1000
+)
 
 var (
 	verifierForm  = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/login/client"
+	"github.com/sallyport-dev/sallyport/login/owner"
 	"github.com/sallyport-dev/sallyport/login/settings"
 	"github.com/sallyport-dev/sallyport/login/store"
 )
@@ -33,7 +34,7 @@ type Issuer struct {
 	Audit  *audit.Log // what it cannot record does not happen
 	Now    func() time.Time
 
-	codes codes
+	codes owner.Memory[*code]
 }
 
 func refuse(code, text string) error { return &client.Error{Code: code, Text: text} }
@@ -99,7 +100,7 @@ func (i *Issuer) Approve(a Approval) (string, error) {
 	a.Grant.ID = strings.ToLower(rand.Text())
 	err := i.Note("consent", a.Grant.ID, "client", a.Grant.Client.ID, "redirect", a.Grant.Redirect, "resource", a.Grant.Resource,
 		"tools", strings.Join(a.Grant.Tools, ","), "egress", strings.Join(a.Grant.Egress, ","), "expires", a.Grant.Expires.UTC().Format(time.RFC3339))
-	return i.codes.add(a, i.Now()), err
+	return i.codes.Keep(&code{approval: a, made: i.Now()}, maxCodes, i.Now(), i.Now().Add(codeKept)), err
 }
 
 // Tokens is the answer of the token endpoint (RFC 6749, section 5.1).
@@ -113,15 +114,16 @@ type Tokens struct {
 
 // Exchange redeems a code. Who presents the code of a client uses it up, right or wrong.
 func (i *Issuer) Exchange(ctx context.Context, p Proof, code, redirect, verifier, resource string) (*Tokens, error) {
-	a, used := i.codes.look(code, i.Now(), false)
-	if a == nil {
+	found := i.codes.Find(code, i.Now())
+	if found == nil || !found.used.Load() && i.Now().Sub(found.made) > CodeLife {
 		return nil, refuse("invalid_grant", "the code is unknown or too old")
 	}
+	a := found.approval
 	proof, err := i.prove(ctx, &a.Grant.Client, p)
 	if err != nil {
 		return nil, err
 	}
-	if _, again := i.codes.look(code, i.Now(), true); used || again {
+	if found.used.Swap(true) {
 		err := i.Store.Update(func(s *store.State) error { s.Revoke(a.Grant.ID, i.Now()); return nil })
 		if err = errors.Join(err, i.Note("code_reused", a.Grant.ID)); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/url"
 	"sync"
@@ -104,11 +105,7 @@ func (p *Passkeys) opened(purpose, state string) (s webauthn.SessionData, err er
 func (p *Passkeys) once(s webauthn.SessionData) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for old, until := range p.used {
-		if time.Now().After(until) {
-			delete(p.used, old)
-		}
-	}
+	maps.DeleteFunc(p.used, func(_ string, until time.Time) bool { return time.Now().After(until) })
 	if _, again := p.used[s.Challenge]; again {
 		return errors.New("this answer came before: open the page again")
 	}

@@ -19,12 +19,10 @@ import (
 // forget what the owner decided.
 const Version = 1
 
-const fileName = "state.json"
-
 // Store is the state directory, locked. Its methods may be called at the same time.
 type Store struct {
-	dir, lock *os.File
-	revoked   string // the path of the list
+	lock          *os.File
+	file, revoked string // the paths of the state and of the list
 
 	mu    sync.Mutex
 	state State
@@ -53,10 +51,10 @@ func Open(path, revoked string, say func(string)) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock, revoked: revoked}
+	s := &Store{lock: lock, file: filepath.Join(path, "state.json"), revoked: revoked}
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		err = fmt.Errorf("%s: another sallyport-login holds this folder", path)
-	} else if s.dir, err = os.Open(path); err == nil {
+	} else {
 		err = s.read(say)
 	}
 	if err != nil {
@@ -66,16 +64,11 @@ func Open(path, revoked string, say func(string)) (*Store, error) {
 }
 
 // Close gives up the lock.
-func (s *Store) Close() error {
-	if s.dir != nil {
-		_ = s.dir.Close() // only read
-	}
-	return s.lock.Close()
-}
+func (s *Store) Close() error { return s.lock.Close() }
 
 func (s *Store) read(say func(string)) error {
 	s.state = newState()
-	path := filepath.Join(s.dir.Name(), fileName)
+	path := s.file
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		if err = json.Unmarshal(raw, &s.state); err == nil && s.state.Version < 1 {
@@ -102,6 +95,12 @@ func (s *Store) read(say func(string)) error {
 	s.state.Version = Version
 	s.seq, s.listed = 1, "unread"
 	return s.flush(1)
+}
+
+// Proofs returns what proves the owner: the hash of the password, or "", and the passkeys.
+func (s *Store) Proofs() (password string, passkeys []Passkey) {
+	s.View(func(st *State) { password, passkeys = st.Password, slices.Clone(st.Passkeys) })
+	return password, passkeys
 }
 
 // View calls look with the state. It must not keep or change any part of it.
@@ -140,10 +139,10 @@ func (s *Store) flush(mine uint64) error {
 	upTo, list := s.seq, s.state.list()
 	s.mu.Unlock()
 	if err == nil {
-		err = replace(s.dir, fileName, raw, 0o600)
+		err = replace(s.file, raw, 0o600)
 	}
 	if err == nil && list != s.listed {
-		err = s.writeList(list)
+		err = replace(s.revoked, []byte(list), 0o644) // its folder says who reads it
 	}
 	if err != nil {
 		return fmt.Errorf("the state cannot be kept: %w", err)
@@ -162,18 +161,8 @@ func (s *State) list() string {
 	return strings.Join(ids, "")
 }
 
-func (s *Store) writeList(list string) error {
-	dir, err := os.Open(filepath.Dir(s.revoked))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return replace(dir, filepath.Base(s.revoked), []byte(list), 0o644) // its folder says who reads it
-}
-
 // replace puts a file in place so that a crash leaves the old one or the new one.
-func replace(dir *os.File, name string, raw []byte, mode os.FileMode) error {
-	path := filepath.Join(dir.Name(), name)
+func replace(path string, raw []byte, mode os.FileMode) error {
 	out, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -182,5 +171,9 @@ func replace(dir *os.File, name string, raw []byte, mode os.FileMode) error {
 	if err = errors.Join(err, out.Chmod(mode), out.Sync(), out.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	return errors.Join(err, dir.Sync())
+	dir, wrong := os.Open(filepath.Dir(path))
+	if err = errors.Join(err, wrong); err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

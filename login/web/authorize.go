@@ -57,7 +57,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, a, code, text)
 		return
 	}
-	s.consentPage(w, http.StatusOK, session, session.Keep(a), a, *a.resource.Ticked, "")
+	s.consentPage(w, http.StatusOK, session, session.Show(a, s.Now()), a, *a.resource.Ticked, "")
 }
 
 // check looks at the rest of a request whose redirect URI is the client's.
@@ -121,13 +121,13 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id, done := r.PostForm.Get("request"), "This page was answered already, or is too old."
-	a, ok := session.Shown(id, false).(*request)
+	a, ok := session.Shown.Find(id, s.Now()).(*request)
 	if !ok {
 		s.fault(w, nil, "invalid_request", done)
 		return
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		session.Shown(id, true)
+		session.Shown.End(id, false)
 		s.returnPage(w, "Not connected", a, s.back(a, "error", "access_denied", "the owner refused"))
 		return
 	}
@@ -139,7 +139,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		s.consentPage(w, http.StatusForbidden, session, id, a, slices.Concat(r.PostForm["tools"], r.PostForm["egress"]), err.Error())
 		return
 	}
-	if session.Shown(id, true) == nil { // sent twice at once
+	if !session.Shown.End(id, false) { // sent twice at once
 		s.fault(w, nil, "invalid_request", done)
 		return
 	}

@@ -28,8 +28,7 @@ func (s *Server) homePage(w http.ResponseWriter, status int, session *owner.Sess
 
 // offer is a page's part that registers a passkey, or nil where that cannot be.
 func (s *Server) offer() *owner.Ceremony {
-	var have []store.Passkey
-	s.Store.View(func(st *store.State) { have = slices.Clone(st.Passkeys) })
+	_, have := s.Store.Proofs()
 	if s.passkeys == nil || len(have) >= owner.MaxPasskeys {
 		return nil
 	}
@@ -125,9 +124,7 @@ func (s *Server) own(session *owner.Session, event string, change func(*store.St
 const fresh = 5 * time.Minute
 
 func (s *Server) addPasskey(r *http.Request, session *owner.Session) error {
-	var hash string
-	var have []store.Passkey
-	s.Store.View(func(st *store.State) { hash, have = st.Password, slices.Clone(st.Passkeys) })
+	hash, have := s.Store.Proofs()
 	if s.passkeys == nil || len(have) >= owner.MaxPasskeys {
 		return errNotOffered
 	}

@@ -70,9 +70,8 @@ func (s *Server) view(title, wrong string, session *owner.Session, ask bool) vie
 	if session != nil {
 		v.CSRF = session.CSRF
 	}
-	s.Store.View(func(st *store.State) {
-		v.HasPassword, v.Passkeys = ask && st.Password != "", slices.Clone(st.Passkeys)
-	})
+	password, passkeys := s.Store.Proofs()
+	v.HasPassword, v.Passkeys = ask && password != "", passkeys
 	if ask && s.passkeys != nil && len(v.Passkeys) > 0 {
 		var err error
 		if v.Passkey, err = s.passkeys.Ask(); err != nil {

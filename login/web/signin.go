@@ -32,9 +32,9 @@ func (s *Server) cookie(r *http.Request, name string) string {
 }
 
 // claimed reports whether there is anything that proves the owner.
-func (s *Server) claimed() (yes bool) {
-	s.Store.View(func(st *store.State) { yes = st.Password != "" || len(st.Passkeys) > 0 })
-	return yes
+func (s *Server) claimed() bool {
+	password, passkeys := s.Store.Proofs()
+	return password != "" || len(passkeys) > 0
 }
 
 // SetupCode makes the one-time code of a first start, or "" where there is an owner.
@@ -108,8 +108,7 @@ func (s *Server) proved(r *http.Request) error {
 	if answer := r.PostForm.Get("answer"); answer != "" && s.passkeys != nil {
 		return s.provedByPasskey(r.PostForm.Get("state"), answer)
 	}
-	var hash string
-	s.Store.View(func(st *store.State) { hash = st.Password })
+	hash, _ := s.Store.Proofs()
 	return s.guess(r, "that was not right: try again", func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) })
 }
 
@@ -128,8 +127,7 @@ func (s *Server) guess(r *http.Request, wrong string, check func() bool) error {
 }
 
 func (s *Server) provedByPasskey(state, answer string) error {
-	var have []store.Passkey
-	s.Store.View(func(st *store.State) { have = append(have, st.Passkeys...) })
+	_, have := s.Store.Proofs()
 	credential, err := s.passkeys.Check(have, state, answer)
 	if err != nil {
 		return err

@@ -3,9 +3,11 @@ package web
 import (
 	"context"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,19 +140,10 @@ func void(c *store.Client, now time.Time) bool {
 // makeRoom drops registrations that were never approved: those that are too old, and the
 // oldest where there are too many.
 func makeRoom(st *store.State, now time.Time) {
-	var oldest *store.Client
-	waiting := 0
-	for id, c := range st.Clients {
-		switch {
-		case void(c, now):
-			delete(st.Clients, id)
-		case !c.Approved:
-			if waiting++; oldest == nil || c.Created.Before(oldest.Created) {
-				oldest = c
-			}
-		}
-	}
-	if waiting >= maxRegistrations {
+	maps.DeleteFunc(st.Clients, func(_ string, c *store.Client) bool { return void(c, now) })
+	waiting := slices.DeleteFunc(slices.Collect(maps.Values(st.Clients)), func(c *store.Client) bool { return c.Approved })
+	if len(waiting) >= maxRegistrations {
+		oldest := slices.MinFunc(waiting, func(a, b *store.Client) int { return a.Created.Compare(b.Created) })
 		delete(st.Clients, oldest.ID)
 	}
 }
