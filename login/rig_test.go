@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,7 +36,7 @@ type rig struct {
 	base    string // the issuer
 	sandbox string // the first resource
 	cmd     *exec.Cmd
-	log     *bytes.Buffer
+	log     *journal
 }
 
 // newRig starts login with the owner's password set. edit may change login.json.
@@ -93,39 +92,15 @@ func (r *rig) env() []string {
 
 func (r *rig) start() {
 	r.t.Helper()
-	r.log = &bytes.Buffer{}
-	pipe, writer := io.Pipe()
+	r.log = newJournal()
 	r.cmd = exec.Command(os.Args[0])
-	r.cmd.Env, r.cmd.Stderr = r.env(), writer
+	r.cmd.Env, r.cmd.Stderr = r.env(), r.log
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
-	serving, cmd := make(chan error, 1), r.cmd
-	go func() { _ = cmd.Wait(); writer.Close() }()
-	go func(log *bytes.Buffer) {
-		var all bytes.Buffer
-		buf := make([]byte, 4096)
-		for {
-			n, err := pipe.Read(buf)
-			all.Write(buf[:n])
-			log.Write(buf[:n])
-			if strings.Contains(all.String(), `"serving"`) {
-				select {
-				case serving <- nil:
-				default:
-				}
-			}
-			if err != nil {
-				select {
-				case serving <- fmt.Errorf("login did not start:\n%s", all.String()):
-				default:
-				}
-				return
-			}
-		}
-	}(r.log)
-	if err := <-serving; err != nil {
-		r.t.Fatal(err)
+	go func(cmd *exec.Cmd, log *journal) { _ = cmd.Wait(); close(log.ended) }(r.cmd, r.log)
+	if !r.log.await(`"serving"`) {
+		r.t.Fatalf("login did not start:\n%s", r.log)
 	}
 }
 
@@ -133,9 +108,7 @@ func (r *rig) start() {
 func (r *rig) kill() {
 	if r.cmd != nil {
 		_ = r.cmd.Process.Kill()
-		for r.cmd.ProcessState == nil {
-			time.Sleep(time.Millisecond)
-		}
+		<-r.log.ended
 		r.cmd = nil
 	}
 }
