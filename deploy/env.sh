@@ -90,7 +90,7 @@ choose_owner() {
 }
 
 # settled refuses a wish that .env contradicts: another folder than the one that
-# was asked for must not be served without a word.
+# was asked for must not be served silently.
 settled() {
 	[ "${WORKSPACE:-workspace}" != workspace ] || return 0
 	find_workspace

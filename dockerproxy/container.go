@@ -228,7 +228,7 @@ func (p *proxy) pull(ctx context.Context, image string) error {
 	return nil
 }
 
-// checkVolumes: an unknown volume would be made without a word, and a volume
+// checkVolumes: an unknown volume would be made silently, and a volume
 // can be a bind mount of any path in disguise.
 func (p *proxy) checkVolumes(ctx context.Context, volumes []mcpjson.Volume) error {
 	for _, v := range volumes {

@@ -199,8 +199,8 @@ func (l *link) deny(q *wire.Request, err error, more ...any) {
 	l.reply(wire.Reply{Code: wire.CodeDenied, Error: err.Error()})
 }
 
-// reply writes one line within wire.MaxLine: a hub refuses a longer one, so
-// the informational maps are dropped.
+// reply writes one line within wire.MaxLine, since a hub refuses a longer one: a
+// reply that would exceed it loses its informational maps.
 func (l *link) reply(r wire.Reply) bool {
 	r.Error = fmt.Sprintf("%.4000s", r.Error)
 	line, err := json.Marshal(r)

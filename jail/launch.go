@@ -120,8 +120,8 @@ func (d *descriptors) close() {
 	*d = nil
 }
 
-// ready waits for the stub's exec, which closes the status pipe without a
-// word. What it says otherwise is the reason why it failed.
+// ready waits for the stub's exec, which closes the status pipe without
+// writing to it. What it writes otherwise is why it failed.
 func ready(ctx context.Context, status *os.File) error {
 	status.SetReadDeadline(time.Now().Add(startBound))
 	defer context.AfterFunc(ctx, func() { status.SetReadDeadline(time.Now()) })()

@@ -22,7 +22,7 @@ func bearerToken(values []string) string {
 	return text
 }
 
-// authenticateOther is for what is not a static token in its plainest form.
+// authenticateOther is the full path: for all but a static token in its usual form.
 func authenticateOther(c *call) bool {
 	text := bearerToken(c.r.Header["Authorization"])
 	i := match(c.secrets.sums, text)

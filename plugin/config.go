@@ -4,7 +4,7 @@
 // Traefik interprets it with Yaegi v0.16.1, so it is written in an older Go
 // dialect and imports the standard library only. A request meets the files in
 // this order: edge, path, auth, limit, body, policy, forward, and the answer
-// meets stream, endpoint and filter.
+// meets answer, headers, scan, event, endpoint and filter.
 package plugin
 
 // Config is what Traefik decodes from the middleware's settings. Keys are the
@@ -29,7 +29,7 @@ type Config struct {
 	AuditLog          bool     // one JSON line per decision on stdout
 	LogLevel          string   // debug, info, warn or error
 
-	// Extra catches misspelt keys, which Traefik would drop without a word.
+	// Extra catches misspelt keys, which Traefik would drop silently.
 	Extra map[string]interface{} `mapstructure:",remain"`
 }
 

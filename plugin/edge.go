@@ -114,10 +114,10 @@ func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http
 	return e, nil
 }
 
-// ServeHTTP is an ordered list of refusals with the forward at the bottom. What
-// is asked before a function that refuses is the plain case, which most requests
-// are: the interpreter pays for each call, and for each expression of a function
-// that is called, evaluated or not.
+// ServeHTTP is an ordered list of refusals with the forward at the bottom. Each
+// condition tests the common case inline and calls a function only for the rest:
+// the interpreter pays for each call, and for each expression of a function that
+// is called, evaluated or not.
 func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	now := start.UnixNano()

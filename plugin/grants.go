@@ -158,8 +158,8 @@ func writtenGrants(list []*grant) []string {
 	return names
 }
 
-// narrowed returns what both lists grant. What either of them has the owner asked
-// about, he is asked about.
+// narrowed returns what both lists grant. Where either of them asks the owner, so
+// does the result.
 func narrowed(backend string, ceiling, wanted []*grant) *grants {
 	var list []*grant
 	for _, c := range ceiling {

@@ -71,8 +71,8 @@ func knownKeys(s *keySet, now time.Time) ([]*key, bool, bool) {
 	return s.keys, usable, due
 }
 
-// renew fetches the keys where that was not tried just now, or waits for who does.
-// The second result is false where they are not to be had.
+// renew fetches the keys unless that was just tried, or waits for a fetch under way.
+// The second result is false where they cannot be had.
 func renew(c *call, is *issuer, s *keySet) ([]*key, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

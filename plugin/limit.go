@@ -58,7 +58,7 @@ var (
 	swept   time.Time
 )
 
-// admit counts a request that is not the plain case: one that opens a stream, or
+// admit counts a request that is not on the fast path: one that opens a stream, or
 // does not find its principal's bucket full and a place for a call.
 func admit(c *call) bool {
 	who := c.who

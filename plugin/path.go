@@ -26,7 +26,7 @@ func hasDotSegment(path string) bool {
 }
 
 // checkPath is the first refusal: whether every server behind reads the path
-// alike. A plain one has been recognized already.
+// alike. The fast path has recognised common ones already.
 func checkPath(c *call) bool {
 	u := c.r.URL
 	path := u.Path

@@ -13,7 +13,7 @@ import (
 
 // Session is one client's session in the eras that have them. It outlives the
 // process behind it: a server that was asleep is initialised again with the
-// client's own words.
+// client's own initialize.
 type Session struct {
 	server *Server
 	push   mcphttp.Push

@@ -1,4 +1,4 @@
-// Package state is the hub's state directory: what a sleeping server said about
+// Package pins is the hub's state directory: what a sleeping server said about
 // itself, which tool definitions are accepted, and how the owner looks at those
 // that changed. The hub writes it, and "sallyport accept", run by hand.
 package pins

@@ -188,7 +188,7 @@ func (f *fake) call(m message, name string, args, token json.RawMessage) {
 		f.result(m.ID, text("unasked"))
 	case "big":
 		f.result(m.ID, text(strings.Repeat("ä", 5<<20)))
-	case "turn": // other definitions from now on, without a word
+	case "turn": // other definitions from now on, unannounced
 		f.mode = "changed"
 		f.result(m.ID, text("turned"))
 	case "twin": // one more of a name from now on

@@ -1,4 +1,4 @@
-// Package service serves other people's MCP servers, each in a box that mcp.json
+// Package service serves other people's MCP servers, each confined as mcp.json
 // describes. A message meets its parts in this order: handler.go (who may come
 // in, and where to), internal/mcphttp (the transports), hub/lifecycle (may it
 // pass, is the server awake), hub/mux (whose answer is it), and then

@@ -90,7 +90,7 @@ func TestAmbiguousDefinitionIsWithheld(t *testing.T) {
 	}
 }
 
-// A server that turns without a word is caught by the next listing, whoever
+// A server that changes unannounced is caught by the next listing, whoever
 // asks for it, and from then on its tool is withheld from calls as well.
 func TestTurnedServerIsWithheldFromCalls(t *testing.T) {
 	for _, transport := range allTransports {

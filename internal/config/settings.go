@@ -113,7 +113,7 @@ func (s Setting) apply(flags map[string]string, env Lookup, m *Mistakes) {
 
 // Unknown returns the MCP_ variables of environ (as os.Environ gives it) that
 // this command has no setting for: a misspelt name would leave a default in
-// force without a word.
+// force unnoticed.
 func (t Table) Unknown(environ []string) (names []string) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")

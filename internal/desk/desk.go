@@ -1,5 +1,5 @@
-// Package desk is where every call of a tool passes the owner: one function,
-// Admit, decides whether it may run now and records that it begins. What runs
+// Package desk is the one place that every call of a tool passes: Admit decides
+// whether it may run now and records that it begins. What runs
 // and what waits is listed here, so that the owner can see, approve, pause and
 // stop it; package ownersock carries that to the command line.
 package desk

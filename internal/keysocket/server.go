@@ -19,8 +19,8 @@ const (
 )
 
 // maxUnproven bounds the connections that have not proved the key yet. More
-// are closed at once, so that whoever lacks the key cannot keep out who has it
-// for longer than proofBound.
+// are closed at once, so that clients without the key cannot keep out those
+// with it for longer than proofBound.
 const maxUnproven = 256
 
 // A Server accepts connections on one socket.

@@ -68,8 +68,8 @@ func (o *Office) Handle(op string, h Handler) {
 	o.server.Extra[op] = h
 }
 
-// Start serves the socket until Close, once it was seen to refuse who has not
-// the key.
+// Start serves the socket until Close, once the socket has refused a client
+// without the key.
 func (o *Office) Start() error {
 	if o.server == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Throttle delays guesses of the password, per caller and of strangers in total. It
+// Throttle delays guesses of the password, per address and of strangers in total. It
 // never locks out: a browser that signed in before waits for its own failures only.
 type Throttle struct {
 	Now func() time.Time
@@ -82,7 +82,7 @@ func (t *Throttle) Try(ctx context.Context, caller string, known bool, check fun
 	return ok, err
 }
 
-// of finds a caller's failures. A full table is begun anew: the delay in total stays.
+// of finds the failures of an address. A full table is emptied: the delay in total stays.
 func (t *Throttle) of(caller string) *failures {
 	if t.callers[caller] == nil {
 		if t.callers == nil || len(t.callers) >= maxCallers {

@@ -26,8 +26,8 @@ type request struct {
 	resource  *settings.Resource
 }
 
-// authorize is RFC 6749, section 3.1. A stranger gets the sign-in page whatever he
-// asks: no document is fetched for him, and no error sends him anywhere.
+// authorize is RFC 6749, section 3.1. A stranger gets the sign-in page whatever they
+// ask: no document is fetched for them, and no error sends them anywhere.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	session := s.owned(w, r, r.URL.RawQuery, "")
 	if session == nil {
@@ -92,7 +92,7 @@ func (s *Server) back(a *request, name, value, text string) template.URL {
 	return template.URL(a.grant.Redirect + sep + q.Encode()) // checked by client.Matches
 }
 
-// fault says what is wrong with a request. Nobody is sent on by himself, since whoever
+// fault says what is wrong with a request. Nobody is redirected, since whoever
 // registered a client could use that to lead elsewhere (RFC 9700, section 4.11.2).
 func (s *Server) fault(w http.ResponseWriter, a *request, code, text string) {
 	v := s.view("This request cannot be answered", text, nil, false)

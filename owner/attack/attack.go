@@ -1,5 +1,5 @@
-// Package attack tries to get out of a running installation, as a client that
-// means harm would, and prints what held each attempt. Every attempt is
+// Package attack tries to get out of a running installation, as a malicious
+// client would, and prints what stopped each attempt. Every attempt is
 // harmless if it succeeds, and cleans up behind itself.
 package attack
 

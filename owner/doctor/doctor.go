@@ -1,5 +1,5 @@
-// Package doctor walks the way of a request from this machine to the tools and
-// back, and says of each boundary whether it holds, with the proof.
+// Package doctor tests every hop of a request from this machine to the tools and
+// back, and prints the proof and the fix of each.
 //
 // It never prints a token, and sends one only to the origin that its command
 // line names (or, without a URL, to the loopback address that "make run" and

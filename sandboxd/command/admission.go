@@ -50,7 +50,7 @@ func newAdmission() *admission {
 }
 
 // enter gets a place, which leave gives back. A call waits for one, at most for
-// patience; the background is refused at once. Errors are words for a model.
+// patience; the background is refused at once. Errors tell a model what to do.
 func (a *admission) enter(ctx context.Context, owner string, k kind) (leave func(), err error) {
 	leave = sync.OnceFunc(func() { a.leave(owner, k) })
 	a.mu.Lock()

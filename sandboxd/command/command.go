@@ -1,7 +1,7 @@
 // Package command runs shell commands in a workspace: who may run one now, their
 // environment and private directories, their output while and after they run,
-// and the handles of those that outlive the call that started them. What holds a
-// command is package jail.
+// and the handles of those that outlive the call that started them. Package jail
+// restricts them.
 package command
 
 import (
@@ -66,7 +66,7 @@ type Command struct {
 // Start starts a line for /bin/sh in workdir, which is relative to the workspace,
 // for at most the given time, on behalf of a principal. Where too many run
 // already it waits a while for one of them to end. When ctx or the Runner ends,
-// so does everything that the command started. Errors are words for a model.
+// so does everything that the command started. Errors tell a model what to do.
 func (r *Runner) Start(ctx context.Context, owner, line, workdir string, most time.Duration) (*Command, error) {
 	return r.start(ctx, owner, line, workdir, most, waitedFor)
 }

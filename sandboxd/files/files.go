@@ -1,6 +1,6 @@
 // Package files works on the text files inside one directory. Every access
-// goes through an os.Root, which is what keeps it inside; all errors are words
-// for a model, which cannot see the machine.
+// goes through an os.Root, which is what keeps it inside; all errors tell a
+// model, which cannot see the machine, what to do.
 package files
 
 import (

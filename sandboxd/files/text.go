@@ -51,7 +51,7 @@ func skipLines(text string, n int) int {
 
 // Replace lists the edits that put new in the place of old, which must occur
 // once unless all of them are meant. Where text has CRLF line endings, \n in
-// old and new means CRLF. Errors are words for a model.
+// old and new means CRLF. Errors tell a model what to do.
 func Replace(text, old, new string, all bool) ([]diff.Edit, error) {
 	if old == "" || old == new {
 		return nil, errors.New("old_text must not be empty, and new_text must differ from it; write_file writes a whole file")

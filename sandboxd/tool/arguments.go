@@ -40,8 +40,8 @@ func schema(props []property) map[string]any {
 // json tags. It takes what models send: null for an optional argument that is
 // absent, 90.0 and "90" for a number, "true" for a boolean, and all arguments as
 // one string of JSON. What could be meant in two ways is refused: a key that is
-// there twice, an unknown one, half of a surrogate pair. Errors are words for a
-// model.
+// there twice, an unknown one, half of a surrogate pair. Errors tell a model
+// what to do.
 func read(raw json.RawMessage, props []property, in any) error {
 	members, err := object(raw)
 	if err != nil {
