@@ -23,7 +23,7 @@ const lastWords = 10 * time.Second
 // attach turns the connection into the server's streams. It always ends the
 // connection.
 func (l *link) attach(q *wire.Request) bool {
-	s := l.session
+	s := l.lease
 	if s == nil || s.entry.Name != q.Server {
 		return l.refuse(q, coded{wire.CodeDenied, fmt.Errorf("this connection has not ensured %s", q.Server)})
 	}
@@ -44,7 +44,7 @@ func (l *link) attach(q *wire.Request) bool {
 }
 
 // start attaches first, so that no output is missed, then starts.
-func (l *link) start(s *session) (*net.UnixConn, *bufio.Reader, io.ReadCloser, error) {
+func (l *link) start(s *lease) (*net.UnixConn, *bufio.Reader, io.ReadCloser, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, callTime)
 	defer cancel()
 	c, err := l.inspect(ctx, s.id, s.entry.Name)
@@ -104,7 +104,7 @@ func (d *daemon) attach(ctx context.Context, id string) (*net.UnixConn, *bufio.R
 }
 
 // pump copies until the server is gone, then says why and frees the claim.
-func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.ReadCloser) {
+func (l *link) pump(s *lease, conn *net.UnixConn, out *bufio.Reader, exit io.ReadCloser) {
 	name := s.entry.Name
 	l.log.Info("started", "server", name, "container", s.id)
 	go func() {
@@ -141,7 +141,7 @@ func (l *link) pump(s *session, conn *net.UnixConn, out *bufio.Reader, exit io.R
 		end.Reason = wire.EndLost
 	}
 	l.log.Info("ended", "server", name, "reason", end.Reason, "exitCode", end.ExitCode)
-	l.session = nil
+	l.lease = nil
 	l.end(s)
 	payload, _ := json.Marshal(end)
 	l.conn.SetWriteDeadline(time.Now().Add(lastWords))

@@ -75,7 +75,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 
 // serve runs the proxy until ctx ends and its containers are gone.
 func serve(ctx context.Context, s settings, log *slog.Logger) error {
-	p := &proxy{settings: s, log: log, docker: newDaemon(s.dockerSocket), held: map[string]*session{}}
+	p := &proxy{settings: s, log: log, docker: newDaemon(s.dockerSocket), held: map[string]*lease{}}
 	var err error
 	if p.policy, err = loadPolicy(s); err != nil {
 		return err

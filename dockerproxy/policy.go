@@ -140,7 +140,7 @@ func (p *proxy) look() string {
 	return seen
 }
 
-// reload takes over what is valid and ends the sessions that it changes.
+// reload takes over what is valid and ends the leases that it changes.
 func (p *proxy) reload() {
 	next, err := loadPolicy(p.settings)
 	if raw, e := readConfig(p.configPath); err != nil && e == nil && raw == p.policy.raw {

@@ -27,7 +27,7 @@ type proxy struct {
 
 	mu     sync.Mutex
 	policy *policy
-	held   map[string]*session // by server
+	held   map[string]*lease // by server
 }
 
 // listen on the socket that the settings name. One that nobody answers on is
@@ -102,9 +102,9 @@ func peer(c *net.UnixConn) (*syscall.Ucred, error) {
 // link is one connection of the hub.
 type link struct {
 	*proxy
-	conn    *net.UnixConn
-	in      *bufio.Reader
-	session *session // what this connection ensured
+	conn  *net.UnixConn
+	in    *bufio.Reader
+	lease *lease // what this connection ensured
 }
 
 func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
@@ -116,8 +116,8 @@ func (p *proxy) serve(ctx context.Context, c *net.UnixConn) {
 	}
 	defer context.AfterFunc(ctx, func() { c.CloseRead() })()
 	defer func() {
-		if l.session != nil {
-			l.end(l.session)
+		if l.lease != nil {
+			l.end(l.lease)
 		}
 	}()
 	for greeted := false; ; greeted = true {

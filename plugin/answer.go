@@ -136,7 +136,7 @@ func (w *answerWriter) success(h http.Header) string {
 	}
 	h.Del("Content-Length")
 	w.ends = c.who.until != math.MaxInt64 || c.who.grant != ""
-	w.scan = &scanner{place: newPlace(c), limit: maxEvent, grants: filtered}
+	w.scan = &scanner{mapping: newMapping(c), limit: maxEvent, grants: filtered}
 	if filtered != nil {
 		w.scan.limit = maxHeld
 	}
@@ -283,7 +283,7 @@ func mapAddress(c *call, h http.Header, key string) string {
 	if len(values) != 1 {
 		return "it is there more than once"
 	}
-	to, why := publicEndpoint(newPlace(c), values[0])
+	to, why := publicEndpoint(newMapping(c), values[0])
 	h[key] = []string{to}
 	return why
 }

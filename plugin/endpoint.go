@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// place is what is needed to map an address: the request as the client and as
+// mapping is what is needed to map an address: the request as the client and as
 // the backend saw it.
-type place struct {
+type mapping struct {
 	prefix  string // public
 	backend string // path that prefix is mapped to
 	base    string // the request's escaped path at the backend
@@ -17,14 +17,14 @@ type place struct {
 	inner   map[string]bool // further origins of the backend
 }
 
-func newPlace(c *call) place {
+func newMapping(c *call) mapping {
 	r := c.r
 	e := c.e
 	scheme := "http"
 	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
-	return place{prefix: e.prefix, backend: e.backendPath, host: r.Host, scheme: scheme, inner: e.inner,
+	return mapping{prefix: e.prefix, backend: e.backendPath, host: r.Host, scheme: scheme, inner: e.inner,
 		base: e.backendPath + c.path[len(e.prefix):]}
 }
 
@@ -34,7 +34,7 @@ func newPlace(c *call) place {
 //
 // Browsers and servers read odd references in many ways (WHATWG URL, RFC 3986),
 // so everything odd is refused.
-func publicEndpoint(p place, ref string) (string, string) {
+func publicEndpoint(p mapping, ref string) (string, string) {
 	ref = strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(strings.Trim(ref, "\x00\f\v\r\n\t ")) // as WHATWG URL does
 	ref, _, _ = strings.Cut(ref, "#")
 	path, query, hasQuery := strings.Cut(ref, "?")
@@ -73,7 +73,7 @@ var badInRef = regexp.MustCompile(`[^\x21-\x5b\x5d-\x7e]`)
 
 // ownOrigin accepts the client's own origin, and plain http to the same host,
 // which is how a backend behind TLS sees itself.
-func ownOrigin(p place, u *url.URL) bool {
+func ownOrigin(p mapping, u *url.URL) bool {
 	scheme := u.Scheme
 	if scheme == "" {
 		scheme = p.scheme
@@ -88,7 +88,7 @@ func ownOrigin(p place, u *url.URL) bool {
 
 // innerOrigin accepts what the backend may name itself by behind the edge: an
 // origin of the configuration, and loopback. Only the path is used.
-func innerOrigin(p place, u *url.URL) bool {
+func innerOrigin(p mapping, u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return false
@@ -101,7 +101,7 @@ var loopbackForm = regexp.MustCompile(`^127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$
 // publicPath maps an absolute path of the backend. A backend that already knows
 // its public prefix is not prefixed twice; one behind StripPrefix does not know
 // the prefix that it is given.
-func publicPath(p place, path string) (string, bool) {
+func publicPath(p mapping, path string) (string, bool) {
 	nested := insidePath(p.backend, p.prefix) // then the longer one is asked first
 	switch {
 	case nested && insidePath(path, p.backend):

@@ -88,13 +88,13 @@ func TestPublicEndpoint(t *testing.T) {
 	}
 	for i := range rows {
 		row := rows[i]
-		p := place{prefix: row.prefix, backend: row.backend, base: row.base, host: "node.example", scheme: "http", inner: map[string]bool{"http://inner.example:8080": true}}
+		p := mapping{prefix: row.prefix, backend: row.backend, base: row.base, host: "node.example", scheme: "http", inner: map[string]bool{"http://inner.example:8080": true}}
 		got, why := publicEndpoint(p, row.ref)
 		if got != row.want || (why == "") != (row.want != "") {
 			t.Errorf("%q from %s at %s: %q (%s), want %q", row.ref, row.backend, row.prefix, got, why, row.want)
 		}
 	}
-	tls := place{prefix: "/foo", base: "/sse", host: "node.example", scheme: "https"}
+	tls := mapping{prefix: "/foo", base: "/sse", host: "node.example", scheme: "https"}
 	for ref, want := range map[string]string{
 		"https://node.example:443/m": "/foo/m", "http://node.example/m": "/foo/m", "https://node.example:8443/m": "",
 	} {

@@ -70,7 +70,7 @@ func rewrite(s *scanner, event []byte, endpoint bool) ([]byte, string) {
 
 func changedData(s *scanner, data string, endpoint bool) (string, string) {
 	if endpoint {
-		to, why := publicEndpoint(s.place, data)
+		to, why := publicEndpoint(s.mapping, data)
 		if why != "" {
 			why = "its endpoint event cannot be mapped: " + why
 		}

@@ -16,9 +16,9 @@ import (
 // where it would make a difference, as JSON has it. An event that is of type
 // endpoint to any of them is mapped for all of them, or closes the stream.
 type scanner struct {
-	place  place
-	grants *grants // not nil: lists of tools are filtered
-	limit  int     // bytes of an event that are held
+	mapping mapping
+	grants  *grants // not nil: lists of tools are filtered
+	limit   int     // bytes of an event that are held
 
 	held    []byte // of the current event, whole lines and the begin of one
 	afterCR bool   // a CR has passed as LF; an LF now is its second half

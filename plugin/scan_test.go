@@ -7,7 +7,7 @@ import (
 )
 
 func newScanner() *scanner {
-	return &scanner{limit: maxEvent, place: place{prefix: "/foo", base: "/sse", host: "node.example", scheme: "http"}}
+	return &scanner{limit: maxEvent, mapping: mapping{prefix: "/foo", base: "/sse", host: "node.example", scheme: "http"}}
 }
 
 // scanAll feeds a stream in pieces, cut before every n-th byte.

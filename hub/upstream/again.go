@@ -87,7 +87,7 @@ func (c *streamable) learnFrom(resp *http.Response, hello *jsonrpc.Message) erro
 	}
 	var err error
 	if isEvents(resp) && resp.StatusCode == http.StatusOK {
-		err = readEvents(resp.Body, &place{}, func(e event) error { return take([]byte(e.data)) })
+		err = readEvents(resp.Body, &position{}, func(e event) error { return take([]byte(e.data)) })
 	} else {
 		var body []byte
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, MaxLine)); err == nil {
@@ -102,7 +102,7 @@ func (c *streamable) learnFrom(resp *http.Response, hello *jsonrpc.Message) erro
 
 // resume takes a stream up that ended before the answer (MCP 2025-11-25,
 // transports, Resumability and Redelivery), as long as the server lets it.
-func (c *streamable) resume(ctx context.Context, at *place, read func(io.Reader) (answered bool)) bool {
+func (c *streamable) resume(ctx context.Context, at *position, read func(io.Reader) (answered bool)) bool {
 	for ctx.Err() == nil && at.last != "" {
 		select {
 		case <-ctx.Done():

@@ -16,8 +16,8 @@ type event struct{ name, data string }
 // errLong ends a stream whose event passes MaxLine.
 var errLong = errors.New("the server sent an event of more than 16 MiB")
 
-// place in a stream of events: where it can be taken up again, and when.
-type place struct {
+// position is a place in a stream of events: where it can be taken up again, and when.
+type position struct {
 	last  string        // the id of the newest event
 	retry time.Duration // what the server asked for; 0: nothing
 }
@@ -26,7 +26,7 @@ type place struct {
 const maxRetry = time.Minute
 
 // readEvents calls use for each event of r until r or use ends, and keeps at.
-func readEvents(r io.Reader, at *place, use func(event) error) error {
+func readEvents(r io.Reader, at *position, use func(event) error) error {
 	in := &eventLines{in: bufio.NewReaderSize(r, 32<<10)}
 	var e event
 	var data []string

@@ -221,7 +221,7 @@ func (c *streamable) answer(ctx context.Context, resp *http.Response, msg *jsonr
 }
 
 func (c *streamable) stream(ctx context.Context, resp *http.Response, msg *jsonrpc.Message) error {
-	var at place
+	var at position
 	var err error
 	answered := false
 	read := func(r io.Reader) bool {
@@ -254,7 +254,7 @@ func (c *streamable) learn(resp *http.Response, msg, reply *jsonrpc.Message) {
 // listen keeps the stream open on which the server speaks unasked. A server
 // without one answers 405.
 func (c *streamable) listen() {
-	var at place
+	var at position
 	for wait := time.Second; c.ctx.Err() == nil; wait = min(2*wait, time.Minute) {
 		req, err := c.request(c.ctx, http.MethodGet, c.address(), nil)
 		if err != nil {

@@ -48,7 +48,7 @@ func (c *events) read(endpoint chan<- string) error {
 		return httpError(resp)
 	}
 	known := false
-	err = readEvents(resp.Body, &place{}, func(e event) error {
+	err = readEvents(resp.Body, &position{}, func(e event) error {
 		switch {
 		case e.name == "endpoint" && !known:
 			at, err := resolve(base, e.data)

@@ -14,9 +14,9 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
-// session is a server's container in the hands of one connection. The claim
+// lease is a server's container in the hands of one connection. The claim
 // comes first and goes last, so a server never has two.
-type session struct {
+type lease struct {
 	entry   *mcpjson.Entry
 	secrets string // fingerprint of what the container was made with
 	id      string
@@ -28,20 +28,20 @@ type session struct {
 	closing atomic.Bool // the hub has closed the server's stdin
 }
 
-// ended is why a session was cancelled, in the words of wire.End.
+// ended is why a lease was cancelled, in the words of wire.End.
 type ended string
 
 func (e ended) Error() string { return string(e) }
 
-// claim the server; the session that holds it already, if any, is returned.
-func (p *proxy) claim(server string, s *session) *session {
+// claim the server; the lease that holds it already, if any, is returned.
+func (p *proxy) claim(server string, s *lease) *lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if holder := p.held[server]; holder != nil {
 		return holder
 	}
 	if s == nil { // nobody's: for removing a leftover
-		s = &session{done: make(chan struct{})}
+		s = &lease{done: make(chan struct{})}
 		s.ctx, s.cancel = context.WithCancelCause(context.Background())
 		s.cancel(ended(wire.EndStopped))
 	}
@@ -58,7 +58,7 @@ func (p *proxy) release(server string) {
 
 // claimSoon waits for a holder that is ending, and for a moment in case its
 // hub has just gone.
-func (p *proxy) claimSoon(ctx context.Context, server string, s *session) error {
+func (p *proxy) claimSoon(ctx context.Context, server string, s *lease) error {
 	for moment := time.After(time.Second); ; {
 		holder := p.claim(server, s)
 		if holder == nil {
@@ -104,8 +104,8 @@ func (l *link) handshake(ctx context.Context, q *wire.Request) (*wire.Policy, er
 
 // ensure claims the server and makes its container.
 func (l *link) ensure(ctx context.Context, q *wire.Request) error {
-	if l.session != nil {
-		return coded{wire.CodeDenied, fmt.Errorf("this connection has ensured %s already", l.session.entry.Name)}
+	if l.lease != nil {
+		return coded{wire.CodeDenied, fmt.Errorf("this connection has ensured %s already", l.lease.entry.Name)}
 	}
 	l.mu.Lock()
 	e := l.policy.config.Servers[q.Server]
@@ -121,7 +121,7 @@ func (l *link) ensure(ctx context.Context, q *wire.Request) error {
 	case !maps.EqualFunc(e.Env, q.Env, func(_, _ string) bool { return true }):
 		return coded{wire.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else", q.Server)}
 	}
-	s := &session{entry: e, done: make(chan struct{})}
+	s := &lease{entry: e, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	wait, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -130,7 +130,7 @@ func (l *link) ensure(ctx context.Context, q *wire.Request) error {
 	}
 	err := l.whileThere(s, func() error { return l.fill(s, q.Env) })
 	if err == nil {
-		l.session = s
+		l.lease = s
 		// Told to end before it is attached, there is only this connection.
 		context.AfterFunc(s.ctx, func() { l.conn.CloseRead() })
 		return nil
@@ -140,9 +140,9 @@ func (l *link) ensure(ctx context.Context, q *wire.Request) error {
 	return err
 }
 
-// failure is err, unless the session was told to end: then the hub shall try
+// failure is err, unless the lease was told to end: then the hub shall try
 // again at once.
-func (s *session) failure(err error) error {
+func (s *lease) failure(err error) error {
 	var cause ended
 	if errors.As(context.Cause(s.ctx), &cause) {
 		return coded{wire.CodeStale, cause}
@@ -150,9 +150,9 @@ func (s *session) failure(err error) error {
 	return err
 }
 
-// whileThere works for a hub that waits. One that goes away ends the session,
+// whileThere works for a hub that waits. One that goes away ends the lease,
 // so that a pull, which may take minutes, does not keep the claim.
-func (l *link) whileThere(s *session, work func() error) error {
+func (l *link) whileThere(s *lease, work func() error) error {
 	awake := make(chan struct{})
 	go func() {
 		defer close(awake)
@@ -167,8 +167,8 @@ func (l *link) whileThere(s *session, work func() error) error {
 	return err
 }
 
-// fill makes the container of a claimed session.
-func (l *link) fill(s *session, env map[string]string) error {
+// fill makes the container of a claimed lease.
+func (l *link) fill(s *lease, env map[string]string) error {
 	l.mu.Lock() // reload compares after it: a change is seen here or there
 	set, err := l.currentSecrets(s.entry)
 	if err == nil {
@@ -185,9 +185,9 @@ func (l *link) fill(s *session, env map[string]string) error {
 	return s.redact(err)
 }
 
-// end removes the session's container and frees the claim. It runs also when
+// end removes the lease's container and frees the claim. It runs also when
 // everything else has been cancelled.
-func (p *proxy) end(s *session) {
+func (p *proxy) end(s *lease) {
 	s.cancel(ended(wire.EndStopped))
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
@@ -199,7 +199,7 @@ func (p *proxy) end(s *session) {
 	p.release(s.entry.Name)
 }
 
-// stopServer ends the server's session, or removes what is left of one.
+// stopServer ends the server's lease, or removes what is left of one.
 func (p *proxy) stopServer(ctx context.Context, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
