@@ -7,7 +7,7 @@ FOLDER_TO_SERVE = '$(subst ','\'',$(value WORKSPACE))'
 HOSTS_TO_REACH  = '$(subst ','\'',$(value EGRESS))'
 PREFIX    ?= /usr/local
 COMPOSE   ?= docker compose
-BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy bin/sallyport-egress
+BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy bin/sallyport-egress bin/sallyport-login
 
 .DEFAULT_GOAL := help
 .PHONY: help run up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
@@ -54,11 +54,13 @@ bench: ## Figures, reported and never asserted: beside the alternative, in one r
 release: ## Binaries, images, SBOM and checksums in dist/VERSION (make release VERSION=v0.2.0)
 	@cd e2e && go run ./cmd/release $(if $(VERSION),-version $(VERSION))
 
-install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport and the systemd unit into PREFIX (/usr/local)
-	@install -D -m 0755 bin/sandboxd "$(DESTDIR)$(PREFIX)/bin/sandboxd"
-	@install -D -m 0755 bin/sallyport "$(DESTDIR)$(PREFIX)/bin/sallyport"
-	@install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport, sallyport-login and the systemd units into PREFIX (/usr/local)
+	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	@install -m 0755 bin/sandboxd bin/sallyport "$(DESTDIR)$(PREFIX)/bin"
 	@sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport.service"
+	@$(MAKE) --no-print-directory bin/sallyport-login || { echo "sallyport-login was not built (its modules come from the Go proxy); all else is installed"; exit 0; }; \
+	install -m 0755 bin/sallyport-login "$(DESTDIR)$(PREFIX)/bin" && \
+	sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport-login.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport-login.service"
 
 # 0755 whatever the umask: started as root, the servers become another user and
 # then start themselves again for each command.
@@ -69,6 +71,12 @@ bin/sallyport-run: FOLDER = owner/run
 bin/sallyport-hub: FOLDER = hub
 bin/sallyport-dockerproxy: FOLDER = dockerproxy
 bin/sallyport-egress: FOLDER = egress
+# A module of its own, without a vendor folder: its modules come from the Go proxy.
+bin/sallyport-login: FOLDER = login
+bin/sallyport-login: MODULE = -C login
+bin/sallyport-login: VENDOR = -mod=readonly
+MODULE =
+VENDOR = -mod=vendor
 $(BINARIES):
-	@CGO_ENABLED=0 go build -mod=vendor -trimpath -buildvcs=false -o $@ ./$(FOLDER)
+	@CGO_ENABLED=0 go build $(MODULE) $(VENDOR) -trimpath -buildvcs=false -o "$(CURDIR)/$@" $(if $(MODULE),.,./$(FOLDER))
 	@chmod 0755 bin $@

@@ -96,22 +96,31 @@ func TestFunnel(t *testing.T) {
 	}
 }
 
-// The unit is one that systemd understands, and make install puts it in place.
+// The units are such that systemd understands them, and make install puts them in place.
 func TestInstall(t *testing.T) {
 	c := rig.NewCheckout(t, 0)
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GONOSUMDB", "GOSUMDB"} {
+		value, err := exec.Command("go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Env = append(c.Env, name+"="+strings.TrimSpace(string(value)))
 	}
-	c.Env = append(c.Env, "GOCACHE="+strings.TrimSpace(string(cache)))
 	c.Make("install", "DESTDIR="+c.Dir+"/stage", "PREFIX=/opt/sallyport")
-	version, err := c.Command(c.Dir+"/stage/opt/sallyport/bin/sandboxd", "version").Output()
-	if err != nil || !strings.HasPrefix(string(version), "sandboxd ") {
+	for unit, binary := range map[string]string{"sallyport.service": "sandboxd", "sallyport-login.service": "sallyport-login"} {
+		installed(t, c, unit, binary)
+	}
+}
+
+func installed(t *testing.T, c *rig.Checkout, name, binary string) {
+	t.Helper()
+	version, err := c.Command(c.Dir+"/stage/opt/sallyport/bin/"+binary, "version").Output()
+	if err != nil || !strings.HasPrefix(string(version), binary+" ") {
 		t.Errorf("the installed binary: %q, %v", version, err)
 	}
-	unit := c.Dir + "/stage/opt/sallyport/lib/systemd/system/sallyport.service"
+	unit := c.Dir + "/stage/opt/sallyport/lib/systemd/system/" + name
 	raw, err := os.ReadFile(unit)
-	if err != nil || !strings.Contains(string(raw), "ExecStart=/opt/sallyport/bin/sandboxd\n") || strings.Contains(string(raw), "@") {
+	if err != nil || !strings.Contains(string(raw), "ExecStart=/opt/sallyport/bin/"+binary+"\n") || strings.Contains(string(raw), "@PREFIX@") {
 		t.Fatalf("the installed unit: %v\n%s", err, raw)
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
@@ -123,7 +132,7 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(unit, staged, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), "sallyport.service:") {
+	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), name+":") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }

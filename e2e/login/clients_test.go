@@ -123,3 +123,57 @@ func TestMCPRemote(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// The inspector's command line, which logs in by itself: it prints where to go and waits
+// on loopback. Its second run uses what the first has stored.
+func TestInspectorCLI(t *testing.T) {
+	modules := rig.NPM(t, "clients")
+	s := newStand(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), rig.Deadline)
+	defer cancel()
+	home, asked := t.TempDir(), 0
+	list := func(extra ...string) string {
+		args := append([]string{modules + "/node_modules/.bin/mcp-inspector", "--cli", s.sandbox, "--transport", "http",
+			"--callback-url", "http://127.0.0.1:" + freePort(t) + "/oauth/callback", "--method", "tools/list"}, extra...)
+		cmd := nodeClient(ctx, t, args...)
+		cmd.Env = append(cmd.Env, "HOME="+home, "MCP_AUTO_OPEN_ENABLED=true", "MCP_INSPECTOR_SECRET_STORE=file") // else it wants a terminal and a keychain
+		var out strings.Builder
+		cmd.Stdout = &out
+		said, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := regexp.MustCompile(`https://\S+/mcp-login/authorize\S+`)
+		for lines := bufio.NewScanner(said); lines.Scan(); {
+			t.Log(lines.Text())
+			if to := at.FindString(lines.Text()); to != "" {
+				asked++
+				resp, err := http.Get(s.agree(t, to, "read_file").String())
+				if err != nil {
+					t.Fatalf("the inspector's callback: %v", err)
+				}
+				resp.Body.Close()
+			}
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%v: %s", err, &out)
+		}
+		return out.String()
+	}
+	for _, extra := range [][]string{nil, {"--stored-auth-only"}} {
+		if out := list(extra...); !strings.Contains(out, `"read_file"`) || strings.Contains(out, `"run_command"`) {
+			t.Errorf("%v: %s", extra, out)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the owner was asked %d times", asked)
+	}
+}
+
+func freePort(t *testing.T) string {
+	addr := rig.FreeAddr(t)
+	return addr[strings.LastIndex(addr, ":")+1:]
+}

@@ -47,6 +47,10 @@ var Findings = map[string]Finding{
 	"egress-unresolvable": {Warn, "an allowed host has no address that egress would dial",
 		"check the spelling and the DNS of egress's container; a host at home needs a rule private:NAME:PORT"},
 
+	// Who logs in with OAuth.
+	"login-host-shared": {Warn, "login asks for the password only once, but its host name serves other things too, whose pages can read and click what login shows",
+		"write \"ownHost\": false in config/login.json and docker compose restart login, or move the other things to a name of their own"},
+
 	// The backend.
 	"backend-down": {Fail, "sandboxd does not answer at its address",
 		"start it: make run, make up, or docker compose up -d sandboxd; its first log lines say why it would not start"},

@@ -81,6 +81,7 @@ func (w *walk) run() {
 	w.records()
 	w.ownerSockets()
 	w.egress()
+	w.login()
 	w.tokenFile()
 	w.containers()
 	w.health()
