@@ -87,6 +87,7 @@ var attacks = map[string]attack{
 	"posix queue":      posixQueue,
 	"set-user-ID":      func(target) error { return special(0o4755, false) },
 	"set-group-ID":     func(target) error { return special(0o2755, false) },
+	"set-group-ID bit": func(target) error { return special(0o2644, false) },
 	"made set-user-ID": func(target) error { return special(0o4755, true) },
 	"openat2":          openat2,
 	"line discipline":  func(target) error { return notUnderstood(raw(unix.SYS_IOCTL, 0, unix.TIOCSETD, 0)) },

@@ -78,8 +78,9 @@ var setters = []struct {
 }{{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mknod", 1}, {"mknodat", 2}, {"open", 2}, {"openat", 3}}
 
 // modes refuse what makes a program run as the account, or its group, for whoever
-// starts it: no other rule covers modes, and the file would stay. A set-group-ID
-// bit without group execute is no program.
+// starts it: no other rule covers modes, and the file would stay. The set-group-ID
+// bit is refused without group execute too, which an access control list adds
+// later (setxattr of system.posix_acl_access), where a filter cannot look.
 func modes() (rs Rules) {
 	for _, s := range setters {
 		if _, ok := Number(s.call, runtime.GOARCH); !ok {
@@ -89,9 +90,7 @@ func modes() (rs Rules) {
 		if s.call == "open" || s.call == "openat" {
 			creates = []Match{{s.mode - 1, AnyBit, []uint32{unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY}}}
 		}
-		program := Match{s.mode, AnyBit, []uint32{unix.S_IXGRP}}
-		rs = append(rs, RefuseIf{s.call, Match{s.mode, AnyBit, []uint32{unix.S_ISUID}}, creates},
-			RefuseIf{s.call, Match{s.mode, AnyBit, []uint32{unix.S_ISGID}}, append(creates, program)})
+		rs = append(rs, RefuseIf{s.call, Match{s.mode, AnyBit, []uint32{unix.S_ISUID | unix.S_ISGID}}, creates})
 	}
 	return rs
 }
