@@ -8,3 +8,6 @@ func (s *Server) HoldAtMost(n int64) { s.maxHeld = n }
 
 // Indirect sends every call through the SDK's connection.
 func (s *Server) Indirect() { s.indirect = true }
+
+// Gitdir is where a workspace's .git leads, if it is a linked worktree's.
+var Gitdir = gitdir

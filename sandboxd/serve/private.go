@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,9 +97,7 @@ func surprises(workspace, private string) (lines []string) {
 		lines = append(lines, fmt.Sprintf("the private directories in %s lie on a file system without exec: what commands build in TMPDIR (go test, go run, node-gyp) cannot be run; "+
 			"name another place with MCP_PRIVATE_DIR, or mount it with exec", private))
 	}
-	raw, err := os.ReadFile(filepath.Join(workspace, ".git"))
-	target, worktree := strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
-	if err == nil && worktree {
+	if target, worktree := gitdir(filepath.Join(workspace, ".git")); worktree {
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(workspace, target)
 		}
@@ -108,4 +107,19 @@ func surprises(workspace, private string) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// gitdir is where the file .git of a linked worktree leads. A command may have put
+// anything there: a pipe that nobody writes, a link to a device without end.
+func gitdir(name string) (target string, worktree bool) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	raw, _ := io.ReadAll(io.LimitReader(f, 8<<10))
+	return strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
 }

@@ -53,3 +53,31 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a command left in the place of .git, the next start reads it without
+// waiting and without end. The twin is the file of a linked worktree.
+func TestStartReadsAnyGitFile(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(os.WriteFile(path("worktree"), []byte("gitdir: /srv/repo/.git/worktrees/side\n"), 0o644),
+		syscall.Mkfifo(path("pipe"), 0o644), os.Symlink("/dev/zero", path("endless")), os.Mkdir(path("repository"), 0o755),
+		os.WriteFile(path("large"), []byte("gitdir: /"), 0o644), os.Truncate(path("large"), 1<<40))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "endless", "repository", "large", "none"} {
+		done := make(chan string, 1)
+		go func() { target, _ := serve.Gitdir(path(name)); done <- target }()
+		select {
+		case target := <-done:
+			if len(target) > 8<<10 {
+				t.Errorf("%s: %d bytes were read", name, len(target))
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: still reading", name)
+		}
+	}
+	if target, worktree := serve.Gitdir(path("worktree")); !worktree || target != "/srv/repo/.git/worktrees/side" {
+		t.Errorf("twin: %q, %v", target, worktree)
+	}
+}
