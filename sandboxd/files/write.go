@@ -39,7 +39,7 @@ func (w *Workspace) Write(name, content string, appending bool) (Written, error)
 	if strings.ContainsRune(content, 0) {
 		return Written{}, errors.New("the content contains NUL bytes, so it is no text: write binary files with run_command, for example `base64 -d`")
 	}
-	name, err := w.target(name)
+	name, err := w.Target(name)
 	if err != nil {
 		return Written{}, err
 	}
@@ -51,7 +51,7 @@ func (w *Workspace) Write(name, content string, appending bool) (Written, error)
 // Edit replaces the content of the file name with what change makes of it. With
 // dry nothing is written. The path is the file's own, symbolic links followed.
 func (w *Workspace) Edit(name string, dry bool, change func(old string) (string, error)) (path string, err error) {
-	if path, err = w.target(name); err != nil {
+	if path, err = w.Target(name); err != nil {
 		return "", err
 	}
 	defer w.lock(path).Unlock()
@@ -70,8 +70,8 @@ func (w *Workspace) Edit(name string, dry bool, change func(old string) (string,
 	return path, err
 }
 
-// target is the file behind name that may be written, symbolic links followed.
-func (w *Workspace) target(name string) (string, error) {
+// Target is the file behind name that may be written, symbolic links followed.
+func (w *Workspace) Target(name string) (string, error) {
 	if err := w.checkPath(name); err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"github.com/sallyport-dev/sallyport/internal/diff"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
@@ -36,7 +37,10 @@ func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview st
 	if err != nil {
 		return "", "", err
 	}
-	path := in.Path
+	path, err := s.files.Target(in.Path) // what is written, which the links on the way decide
+	if err != nil {
+		return "", "", err
+	}
 	digest, old, err := s.files.Digest(path)
 	if err != nil {
 		return "", "", err
@@ -52,7 +56,11 @@ func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview st
 	default:
 		edits = []diff.Edit{whole(old, in.Content)}
 	}
-	return digest, diff.Unified(path, old, edits), nil
+	preview = diff.Unified(path, old, edits)
+	if filepath.Clean(in.Path) != path {
+		preview = fmt.Sprintf("This path leads to %s through symbolic links.\n%s", path, preview)
+	}
+	return path + " " + digest, preview, nil
 }
 
 // whole is the change from old to text as one edit, without the bytes that both

@@ -53,3 +53,27 @@ func TestChange(t *testing.T) {
 		t.Errorf("something was written: %q %v", raw, err)
 	}
 }
+
+// The owner is shown which file a path leads to, and the digest is that file's: a
+// link that comes in between changes it, whatever lies behind. The twin is the
+// path itself.
+func TestChangeFollowsLinks(t *testing.T) {
+	b := newBox(t)
+	must(t, os.Mkdir(filepath.Join(b.dir, "docs"), 0o755))
+	must(t, os.Mkdir(filepath.Join(b.dir, "ci"), 0o755))
+	change := func() (digest, preview string) {
+		digest, preview, err := b.set.Change("write_file", json.RawMessage(`{"path":"docs/new.txt","content":"x\n"}`))
+		must(t, err)
+		return digest, preview
+	}
+	before, preview := change()
+	if strings.Contains(preview, "leads to") {
+		t.Errorf("twin:\n%s", preview)
+	}
+	must(t, os.Rename(filepath.Join(b.dir, "docs"), filepath.Join(b.dir, "old")))
+	must(t, os.Symlink("ci", filepath.Join(b.dir, "docs")))
+	after, preview := change()
+	if after == before || !strings.Contains(preview, "leads to ci/new.txt") || !strings.Contains(preview, "+++ b/ci/new.txt") {
+		t.Errorf("digest %s, before %s\n%s", after, before, preview)
+	}
+}
