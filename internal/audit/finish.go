@@ -25,7 +25,7 @@ func (v *verifier) finish() {
 		}
 	}
 	// A start is signed before its first call, and killed at times before that.
-	if len(v.points) == 0 && v.calls || v.report.Last-max(v.report.Signed, v.report.First-1) > 2*signEvery {
+	if v.called && v.report.Signed < max(v.started, 1) || v.report.Last-max(v.report.Signed, v.report.First-1) > 2*signEvery {
 		v.found(Rebuilt, end, "records %d to %d are covered by no checkpoint, though each start and every %d records have one: checkpoints were removed",
 			v.report.Signed+1, v.report.Last, signEvery)
 	}

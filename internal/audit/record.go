@@ -72,10 +72,10 @@ func encode(r Record) ([]byte, hash, error) {
 		return nil, hash{}, fmt.Errorf("audit record: %w", err)
 	}
 	sum := hash(sha256.Sum256(body))
-	line := append(body[:len(body)-1], tailStart...)
-	line = append(line, sum.String()...)
-	return append(line, "\"}\n"...), sum, nil
+	return append(append(body[:len(body)-1], tailOf(sum)...), '\n'), sum, nil
 }
+
+func tailOf(sum hash) []byte { return []byte(tailStart + sum.String() + `"}`) }
 
 var errLine = errors.New("not a record of this format")
 
@@ -88,11 +88,11 @@ var errHash = errors.New("its hash does not fit its content")
 func decode(line []byte) (Record, hash, error) {
 	var r Record
 	at := len(line) - tailLen
-	if at < 1 || !bytes.HasPrefix(line[at:], []byte(tailStart)) || !bytes.HasSuffix(line, []byte(`"}`)) {
-		return r, hash{}, errLine
-	}
 	var named hash
-	if _, err := hex.Decode(named[:], line[at+len(tailStart):len(line)-2]); err != nil {
+	if at < 1 {
+		return r, named, errLine
+	}
+	if _, err := hex.Decode(named[:], line[at+len(tailStart):len(line)-2]); err != nil || !bytes.Equal(line[at:], tailOf(named)) {
 		return r, hash{}, errLine
 	}
 	body := append(bytes.Clone(line[:at]), '}')

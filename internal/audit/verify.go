@@ -57,12 +57,16 @@ type VerifyOptions struct {
 // checked; what is wrong with it is the report's Finding, the first one.
 //
 // The chain may be written meanwhile; where a rotation comes in between, it is
-// read again.
+// read again, and once more where signatures seem to be missing: a start may have
+// come between reading them and the records.
 func Verify(file string, o VerifyOptions) (Report, error) {
 	dir, name := os.DirFS(filepath.Dir(file)), filepath.Base(file)
-	for {
+	for again := true; ; again = false {
 		before, _ := segments(dir, name)
 		report, err := verify(file, o)
+		if again && report.Finding != nil && report.Finding.Kind == Rebuilt {
+			continue
+		}
 		if after, _ := segments(dir, name); slices.Equal(before, after) {
 			return report, err
 		}
@@ -97,7 +101,8 @@ type verifier struct {
 	held     *Line
 	heldErr  error
 	prev     hash
-	calls    bool // something other than starts was recorded
+	started  uint64 // the last start that is there
+	called   bool   // something was recorded since
 	opens    map[uint64]bool
 	prunes   map[uint64]hash
 	prunedAt hash // what the first record that is there names as its predecessor
@@ -275,7 +280,12 @@ func (v *verifier) checkPoints(at Line, seq uint64, sum hash) bool {
 }
 
 func (v *verifier) remember(r Record) {
-	v.calls = v.calls || r.Kind != KindOpen
+	switch r.Kind {
+	case KindOpen:
+		v.called, v.started = false, r.Seq
+	case KindBegin, KindEnd, KindRefused, KindEvent:
+		v.called = true
+	}
 	switch r.Kind {
 	case KindBegin:
 		v.opens[r.Seq] = true

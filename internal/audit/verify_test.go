@@ -68,6 +68,11 @@ var tamperings = map[string]tampering{
 		l[i] = rehash(bytes.Replace(l[i], []byte(`"kind":"`), []byte(`"kind":"x`), 1))
 		return l, []string{audit.Changed, audit.Rebuilt}, 0
 	},
+	"the hash in other letters": func(l [][]byte, i int) ([][]byte, []string, int) {
+		at := bytes.Index(l[i], []byte(`,"hash":"`)) + len(`,"hash":"`)
+		l[i] = append(bytes.Clone(l[i][:at]), bytes.ToUpper(l[i][at:])...)
+		return l, []string{audit.Changed}, 0
+	},
 	"garbage": func(l [][]byte, i int) ([][]byte, []string, int) {
 		l[i] = []byte("garbage\n")
 		return l, []string{audit.Changed}, 0
@@ -114,17 +119,7 @@ func rehash(line []byte) []byte {
 func TestRebuiltChainIsNamed(t *testing.T) {
 	t.Parallel()
 	file := chain(t, length, audit.Options{})
-	prev := strings.Repeat("0", 64)
-	built := lines(t, file)
-	for i, line := range built {
-		line = bytes.Replace(line, []byte("run_command"), []byte("read_file"), 1)
-		at := bytes.Index(line, []byte(`"prev":"`)) + len(`"prev":"`)
-		copy(line[at:], prev)
-		built[i] = rehash(line)
-		_, end, _ := bytes.Cut(built[i], []byte(`,"hash":"`))
-		prev = string(end[:64])
-	}
-	put(t, file, built)
+	put(t, file, rebuilt(lines(t, file)))
 	if f := verify(t, file, audit.VerifyOptions{}).Finding; f == nil || f.Kind != audit.Rebuilt {
 		t.Errorf("with the old signatures: %v", f)
 	}
@@ -134,6 +129,47 @@ func TestRebuiltChainIsNamed(t *testing.T) {
 	if f := verify(t, file, audit.VerifyOptions{}).Finding; f == nil || f.Kind != audit.Rebuilt {
 		t.Errorf("without signatures: %v", f)
 	}
+}
+
+// Each start is signed before its first call. Who rebuilds what was written before
+// the last start, and removes the checkpoints that it does not fit, is found.
+func TestStartWithoutCheckpointIsNamed(t *testing.T) {
+	t.Parallel()
+	file := chain(t, 10, audit.Options{})
+	first, err := os.ReadFile(file + ".checkpoints")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, audit.Options{File: file})
+	call(t, l, 1)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f := verify(t, file, audit.VerifyOptions{}).Finding; f != nil {
+		t.Errorf("untouched: %v", f)
+	}
+	put(t, file, rebuilt(lines(t, file)))
+	note, _, _ := strings.Cut(string(first), "=\n\n")
+	if err := os.WriteFile(file+".checkpoints", []byte(note+"=\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := verify(t, file, audit.VerifyOptions{}).Finding; f == nil || f.Kind != audit.Rebuilt {
+		t.Errorf("with the first checkpoint alone: %v", f)
+	}
+}
+
+// rebuilt is a chain with other content after its first record, every hash right.
+func rebuilt(built [][]byte) [][]byte {
+	prev := strings.Repeat("0", 64)
+	for i, line := range built {
+		line = bytes.Replace(line, []byte("run_command"), []byte("read_file"), 1)
+		at := bytes.Index(line, []byte(`"prev":"`)) + len(`"prev":"`)
+		copy(line[at:], prev)
+		built[i] = rehash(line)
+		_, end, _ := bytes.Cut(built[i], []byte(`,"hash":"`))
+		prev = string(end[:64])
+	}
+	return built
 }
 
 // Who cuts records and checkpoints alike is found only by an anchor that lies
