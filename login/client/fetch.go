@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"regexp"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/internal/netclass"
+	"github.com/sallyport-dev/sallyport/internal/publicdial"
 	"github.com/sallyport-dev/sallyport/login/store"
 )
 
@@ -36,21 +34,8 @@ type Fetcher struct {
 }
 
 // NewFetcher returns one that connects to public addresses only.
-func NewFetcher() *Fetcher { return newFetcher(netclass.Control) }
-
-func newFetcher(control func(network, address string, c syscall.RawConn) error) *Fetcher {
-	dialer := &net.Dialer{Timeout: fetchTimeout, Control: control}
-	return &Fetcher{
-		room: make(chan struct{}, maxFetches),
-		client: &http.Client{
-			Timeout:       fetchTimeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{
-				DialContext: dialer.DialContext, DisableKeepAlives: true, TLSHandshakeTimeout: fetchTimeout,
-				MaxResponseHeaderBytes: 32 << 10, ForceAttemptHTTP2: true,
-			},
-		},
-	}
+func NewFetcher() *Fetcher {
+	return &Fetcher{client: publicdial.Client(fetchTimeout), room: make(chan struct{}, maxFetches)}
 }
 
 // hostName is a DNS name with a dot: no literal address in any notation, since those
@@ -72,9 +57,9 @@ func documentURL(id string) error {
 }
 
 // Document fetches the client whose id is a URL.
-func (f *Fetcher) Document(ctx context.Context, id string) (*store.Client, error) {
+func (f *Fetcher) Document(ctx context.Context, id string) (c *store.Client, err error) {
 	var m metadata
-	err := documentURL(id)
+	err = documentURL(id)
 	if err == nil {
 		var raw []byte
 		if raw, err = f.fetch(ctx, id); err == nil {
@@ -84,7 +69,6 @@ func (f *Fetcher) Document(ctx context.Context, id string) (*store.Client, error
 	if err == nil && m.ID != id {
 		err = errors.New("its client_id is another")
 	}
-	var c *store.Client
 	if err == nil {
 		c, err = m.build("document", time.Now())
 	}

@@ -3,6 +3,7 @@ package issue
 import (
 	"crypto/rand"
 	"slices"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -32,10 +33,7 @@ func (i *Issuer) tokens(g *store.Grant) (*Tokens, error) {
 	if resource == nil {
 		return nil, refuse("invalid_target", "the resource is no longer offered")
 	}
-	until := now.Add(AccessLife)
-	if g.Expires.Before(until) {
-		until = g.Expires
-	}
+	until := slices.MinFunc([]time.Time{now.Add(AccessLife), g.Expires}, time.Time.Compare)
 	claims := access{
 		Issuer: i.Config.Issuer, Subject: i.Config.Subject, Audience: g.Resource, Expires: until.Unix(), Issued: now.Unix(),
 		ID: rand.Text(), Client: g.Client.ID, Scope: g.Scope, Grant: g.ID,

@@ -5,9 +5,14 @@ package issue
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
@@ -183,16 +188,34 @@ func (i *Issuer) Withdraw(id, why string) (found bool, err error) {
 
 // Tidy rotates keys and drops what is void. It writes only where something changed.
 func (i *Issuer) Tidy() error {
-	unchanged := errors.New("unchanged")
-	err := i.Store.Update(func(s *store.State) error {
-		changed, err := s.Tidy(i.Now())
-		if err == nil && !changed {
-			return unchanged
-		}
-		return err
-	})
-	if errors.Is(err, unchanged) {
-		return nil
-	}
-	return err
+	return i.Store.Update(func(s *store.State) error { return s.Tidy(i.Now()) })
+}
+
+// code is an authorization code that is out. They live in memory: a restart forgets them,
+// so that none can be used twice.
+type code struct {
+	approval Approval
+	made     time.Time
+	used     atomic.Bool
+}
+
+// codeKept is how long a used code is known, to withdraw what it gave. maxCodes is how
+// many are: only the owner's consent makes one.
+const (
+	codeKept = 10 * time.Minute
+	maxCodes = 1000
+)
+
+var (
+	verifierForm  = regexp.MustCompile(`^[A-Za-z0-9._~-]{43,128}$`)
+	challengeForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+)
+
+// ValidChallenge reports the form of an S256 code challenge (RFC 7636, section 4.2).
+func ValidChallenge(text string) bool { return challengeForm.MatchString(text) }
+
+func challenges(verifier, challenge string) bool {
+	sum := sha256.Sum256([]byte(verifier))
+	made := base64.RawURLEncoding.EncodeToString(sum[:])
+	return verifierForm.MatchString(verifier) && subtle.ConstantTimeCompare([]byte(made), []byte(challenge)) == 1
 }

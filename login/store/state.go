@@ -104,8 +104,8 @@ const (
 )
 
 // Tidy drops what time has made void, brings the keys to what they have to be, and
-// reports whether anything changed.
-func (s *State) Tidy(now time.Time) (changed bool, err error) {
+// returns ErrUnchanged where that was nothing.
+func (s *State) Tidy(now time.Time) error {
 	size := func() int { return len(s.Grants) + len(s.Revoked) + len(s.Assertions) + len(s.Signing) }
 	before := size()
 	maps.DeleteFunc(s.Grants, func(_ string, g *Grant) bool { return now.After(g.Expires) })
@@ -114,17 +114,19 @@ func (s *State) Tidy(now time.Time) (changed bool, err error) {
 	if len(s.Signing) > 1 && now.Sub(s.Signing[1].Created) > KeyAhead+KeyOverlap {
 		s.Signing = slices.Clone(s.Signing[1:])
 	}
-	changed = size() != before
 	if n := len(s.Signing); n == 0 || now.Sub(s.Signing[n-1].Created) > KeyLife {
 		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
-			return changed, err
+			return err
 		}
 		raw, err := private.Bytes()
 		s.Signing = append(s.Signing, SigningKey{rand.Text(), raw, now})
-		return true, err
+		return err
 	}
-	return changed, nil
+	if size() == before {
+		return ErrUnchanged
+	}
+	return nil
 }
 
 // Signer is the key that signs at now: the newest that has been published for an hour,
@@ -138,21 +140,16 @@ func (s *State) Signer(now time.Time) (key SigningKey) {
 	return key
 }
 
-// Revoke withdraws a grant, also one that is only about to be made. It reports whether
-// it was there.
-func (s *State) Revoke(id string, now time.Time) (found bool) {
-	_, found = s.Grants[id]
+// Revoke withdraws a grant, also one that is only about to be made.
+func (s *State) Revoke(id string, now time.Time) {
 	delete(s.Grants, id)
 	s.Revoked[id] = now
-	return found
 }
 
 // Sorted lists copies of the grants, the one last used first.
-func (s *State) Sorted() []Grant {
-	list := make([]Grant, 0, len(s.Grants))
-	for _, g := range s.Grants {
+func (s *State) Sorted() (list []Grant) {
+	for _, g := range slices.SortedFunc(maps.Values(s.Grants), func(a, b *Grant) int { return b.LastUsed.Compare(a.LastUsed) }) {
 		list = append(list, *g)
 	}
-	slices.SortFunc(list, func(a, b Grant) int { return b.LastUsed.Compare(a.LastUsed) })
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,9 +111,12 @@ func (s *Store) View(look func(*State)) {
 	look(&s.state)
 }
 
+// ErrUnchanged is what a change returns that had nothing to do.
+var ErrUnchanged = errors.New("unchanged")
+
 // Update calls change with the state and returns when state and list are on the disk.
 // Changes that come at the same time share one write. Where change returns an error,
-// it must have changed nothing; the error is returned as it is.
+// it must have changed nothing; the error is returned as it is, except ErrUnchanged.
 //
 // If writing fails, memory keeps the change: what was used up stays used up, and the
 // next write brings it to the disk.
@@ -120,6 +124,9 @@ func (s *Store) Update(change func(*State) error) error {
 	s.mu.Lock()
 	if err := change(&s.state); err != nil {
 		s.mu.Unlock()
+		if errors.Is(err, ErrUnchanged) {
+			return nil
+		}
 		return err
 	}
 	s.seq++
@@ -153,12 +160,7 @@ func (s *Store) flush(mine uint64) error {
 
 // list names the revoked grants, one in a line.
 func (s *State) list() string {
-	ids := make([]string, 0, len(s.Revoked))
-	for id := range s.Revoked {
-		ids = append(ids, id+"\n")
-	}
-	slices.Sort(ids)
-	return strings.Join(ids, "")
+	return strings.Join(append(slices.Sorted(maps.Keys(s.Revoked)), ""), "\n")
 }
 
 // replace puts a file in place so that a crash leaves the old one or the new one.

@@ -83,10 +83,7 @@ func (s *Server) apply(r *http.Request, what string, session *owner.Session) (no
 	return "", errNotOffered
 }
 
-var (
-	errNotOffered = errors.New("this page offers no such thing")
-	errTaken      = errors.New("somebody set this up already: sign in")
-)
+var errNotOffered = errors.New("this page offers no such thing")
 
 // setPassword keeps a new password and signs out all other browsers.
 func (s *Server) setPassword(r *http.Request, session *owner.Session) error {
@@ -112,7 +109,7 @@ func (s *Server) own(session *owner.Session, event string, change func(*store.St
 	}
 	return s.Store.Update(func(st *store.State) error {
 		if session.Setup && (st.Password != "" || len(st.Passkeys) > 0) {
-			return errTaken
+			return errors.New("somebody set this up already: sign in")
 		}
 		change(st)
 		return nil

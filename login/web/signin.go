@@ -142,25 +142,26 @@ func (s *Server) provedByPasskey(state, answer string) error {
 	})
 }
 
-// signIn takes the form of the sign-in page, setup the one-time code of the first start.
+// signIn takes the form of the sign-in page.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	err := s.proved(r)
 	if err == nil {
 		err = s.Note("sign_in", "", "address", caller(r))
 	}
-	if err != nil {
-		s.signInPage(w, http.StatusForbidden, r.PostForm.Get("next"), err.Error())
-		return
-	}
-	s.begin(w, r, false)
+	s.enter(w, r, false, err)
 }
 
+// setup takes the one-time code of the first start.
 func (s *Server) setup(w http.ResponseWriter, r *http.Request) {
 	wrong := "this is not the code of the last start, or it was used, or ten minutes are over: restart login for a new one"
-	err := s.guess(r, wrong, func() bool { return !s.claimed() && s.code.Use(r.PostForm.Get("code"), s.Now()) })
+	s.enter(w, r, true, s.guess(r, wrong, func() bool { return !s.claimed() && s.code.Use(r.PostForm.Get("code"), s.Now()) }))
+}
+
+// enter begins a session, or says what was wrong.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, setup bool, err error) {
 	if err != nil {
 		s.signInPage(w, http.StatusForbidden, r.PostForm.Get("next"), err.Error())
 		return
 	}
-	s.begin(w, r, true)
+	s.begin(w, r, setup)
 }
