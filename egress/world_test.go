@@ -241,12 +241,17 @@ type command struct {
 
 func (e *egress) command(t *testing.T, id string, rules ...string) *command {
 	t.Helper()
+	return e.commandOf(t, egresswire.Command{Principal: "token:poke", Session: "s1", ID: id, Rules: rules})
+}
+
+func (e *egress) commandOf(t *testing.T, who egresswire.Command) *command {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &command{t: t, address: l.Addr().String(), changed: make(chan struct{}, 10000)}
-	c.way = e.client.Open(l, egresswire.Command{Principal: "token:poke", Session: "s1", ID: id, Rules: rules}, func(r egresswire.Refusal) {
+	c.way = e.client.Open(l, who, func(r egresswire.Refusal) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.told = append(c.told, r)

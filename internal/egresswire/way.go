@@ -19,6 +19,10 @@ import (
 // what goes beyond waits in the listener's queue.
 const maxCarried = 160
 
+// busyBound is how long a connection waits for a busy egress: longer than
+// strangers without the key can hold a place there.
+const busyBound = 8 * time.Second
+
 // Down is the verdict of a Refusal that egress did not make itself.
 const Down = "egress_down"
 
@@ -44,8 +48,10 @@ func (c *Client) Ask(ctx context.Context, check Check) (reply Reply, err error) 
 
 func (c *Client) hello(ctx context.Context, h Hello) (*net.UnixConn, error) {
 	conn, err := keysocket.Dial(ctx, c.Socket, c.Key)
-	for pause := time.Millisecond; errors.Is(err, keysocket.ErrBusy) && pause < time.Second && ctx.Err() == nil; pause *= 2 {
+	pause, end := time.Millisecond, time.Now().Add(busyBound)
+	for errors.Is(err, keysocket.ErrBusy) && time.Now().Before(end) && ctx.Err() == nil {
 		time.Sleep(pause) // many commands at once
+		pause = min(2*pause, 250*time.Millisecond)
 		conn, err = keysocket.Dial(ctx, c.Socket, c.Key)
 	}
 	if err != nil {
@@ -216,6 +222,9 @@ func (w *Way) down(c net.Conn, err error) {
 	var told *answered
 	if errors.As(err, &told) {
 		say = "egress does not serve this command: " + strings.Join(strings.Fields(told.Error()), " ") + "."
+	}
+	if errors.Is(err, keysocket.ErrBusy) {
+		say = "egress, the way to the allowed hosts, serves too many connections at this moment. Try again later, with fewer at once."
 	}
 	if errors.Is(err, keysocket.ErrRefused) {
 		say = "egress does not accept this server's key. Tell the owner that MCP_EGRESS_KEY_FILE and EGRESS_KEY_FILE differ."

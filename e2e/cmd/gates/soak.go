@@ -20,6 +20,7 @@ func soaks(root string) []gate {
 		soak("audit", root, "Tampering|Killed|OneOutcome", "./internal/audit", "./internal/approval"),
 		soak("owner", e2e, "OwnerStops|KilledBetween|HeldCalls", "./sandbox", "./clients"),
 		soak("container", e2e, "LockedContainer", "./sandbox"),
+		soak("egress", root, "ManyConnectionsAtOnce", "./egress"),
 		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./jail"),
 		soak("hub", e2e, "Soak", "./hub", "./proxy"),
 		soak("edge", e2e, "Soak", "./edge"),
