@@ -5,6 +5,7 @@ WORKSPACE ?= workspace
 unexport WORKSPACE
 FOLDER_TO_SERVE = '$(subst ','\'',$(value WORKSPACE))'
 HOSTS_TO_REACH  = '$(subst ','\'',$(value EGRESS))'
+PORT      ?= 18080
 PREFIX    ?= /usr/local
 COMPOSE   ?= docker compose
 BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy bin/sallyport-egress bin/sallyport-login
@@ -13,10 +14,10 @@ BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/
 .PHONY: help run up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
 
 help: ## Say what there is
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik (EGRESS=go,npm,HOST: what commands may reach)
-	@exec bin/sallyport-run -workspace $(FOLDER_TO_SERVE) -egress $(HOSTS_TO_REACH)
+run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik (PORT=18090: another port; EGRESS=go,npm,HOST: what commands may reach)
+	@exec bin/sallyport-run -addr 127.0.0.1:$(PORT) -workspace $(FOLDER_TO_SERVE) -egress $(HOSTS_TO_REACH)
 
 up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth; EGRESS=go,npm,HOST: what commands may reach; off ends either)
 	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login

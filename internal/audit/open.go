@@ -75,6 +75,17 @@ func (l *Log) openFolder() (err error) {
 	return l.openKey()
 }
 
+// Held says whether a process writes the chain in file. It is false where that
+// cannot be told.
+func Held(file string) bool {
+	lock, err := os.OpenFile(file+lockSuffix, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer lock.Close() // which gives the lock back
+	return errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // ownFolder sees to it that nobody else can look into the folder. A command of
 // the same account can change its mode, though not open it; so the mode is set
 // again here, at each rotation and at each checkpoint.

@@ -107,3 +107,38 @@ func (p Program) names() string {
 	}
 	return strings.Join(names, " ")
 }
+
+// nearest suggests the command that a misspelt name is one or two letters from.
+func (p Program) nearest(name string) string {
+	best, least := "", 3
+	for _, c := range p.all() {
+		if d := distance(name, c.Name); d < least && d < len(c.Name)-1 {
+			best, least = c.Name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is how many letters must be added, left out or changed (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -44,8 +44,11 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 	if len(args) > 0 && (p.Default == "" || !strings.HasPrefix(args[0], "-")) {
 		name, rest = args[0], args[1:]
 	}
-	if slices.Contains([]string{"-h", "-help", "--help"}, name) {
+	switch {
+	case slices.Contains([]string{"-h", "-help", "--help"}, name):
 		name = "help"
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-version"):
+		name, rest = "version", nil
 	}
 	for _, c := range p.all() {
 		if c.Name == name {
@@ -61,7 +64,7 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 
 func (p Program) unknown(name string, stderr io.Writer) int {
 	if name != "" {
-		fmt.Fprintf(stderr, "%s: there is no command %q\n\n", p.Name, name)
+		fmt.Fprintf(stderr, "%s: there is no command %q%s\n\n", p.Name, name, p.nearest(name))
 	}
 	p.usage(stderr)
 	return 2

@@ -46,6 +46,9 @@ func TestRun(t *testing.T) {
 		{"help doctor", "", 0, "walked -h", ""},
 		{"--help", "", 0, "usage: sandboxd COMMAND", ""},
 		{"version", "", 0, "sandboxd " + process.Version + " go", ""},
+		{"docter", "serve", 2, "", `there is no command "docter"; did you mean "doctor"?`},
+		{"--version", "", 0, "sandboxd " + process.Version + " go", ""},
+		{"--version", "serve", 0, "sandboxd " + process.Version + " go", ""},
 		{"version x", "", 2, "", "takes no arguments"},
 		{"completion", "", 2, "", "name the shell"},
 	} {

@@ -135,7 +135,7 @@ func (t Table) WarnUnknown(log *slog.Logger, environ []string) {
 
 // Usage writes the help text: every setting with variable, flag, default.
 func (t Table) Usage(w io.Writer) {
-	fmt.Fprintf(w, "Usage: %s [flags]\n\n%s\n\nSettings (environment variable, flag, default):\n", t.Command, t.Intro)
+	fmt.Fprintf(w, "usage: %s [flags]\n\n%s\n\nSettings (environment variable, flag, default):\n", t.Command, t.Intro)
 	for _, s := range t.Settings {
 		name := "-" + s.Flag()
 		if s.Secret {

@@ -69,7 +69,11 @@ func List(p *[]string) func(string) error {
 func OneOf[T ~string](p *T, choices ...T) func(string) error {
 	return func(v string) error {
 		if !slices.Contains(choices, T(v)) {
-			return fmt.Errorf("must be one of %v", choices)
+			names := make([]string, len(choices))
+			for i, c := range choices {
+				names[i] = string(c)
+			}
+			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
 		}
 		*p = T(v)
 		return nil

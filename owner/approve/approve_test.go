@@ -137,7 +137,11 @@ func TestPauseStopAndLists(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	rig(t)
 	code, _, errs := run(approve.PS, "-socket", filepath.Join(t.TempDir(), "none.sock"))
-	want(t, "no server", code, 2, errs, "no server listens there")
+	want(t, "no server", code, 2, errs, "Nothing is running here. Start it: make run or make up.")
+	code, out, _ := run(approve.PS, "-socket", filepath.Join(t.TempDir(), "none.sock"))
+	if code != 2 || out != "" {
+		t.Errorf("no server: %d, stdout %q", code, out)
+	}
 	other := filepath.Join(t.TempDir(), "key")
 	os.WriteFile(other, []byte(strings.Repeat("0b", 32)), 0o600)
 	code, _, errs = run(approve.PS, "-key-file", other)

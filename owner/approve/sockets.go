@@ -44,7 +44,7 @@ func (s *Sockets) Fill() error {
 		s.KeyFile = ".sallyport/owner/key"
 	}
 	if len(s.Paths) == 0 {
-		return errors.New("there is no owner's socket below .sallyport/run here: start the server, or name the socket with -socket (and the key with -key-file)")
+		return errNothing
 	}
 	return nil
 }
@@ -54,16 +54,20 @@ func (s *Sockets) Connect(ctx context.Context, path string) (*ownersock.Client, 
 	return ownersock.Dial(ctx, path, s.KeyFile)
 }
 
+// errNothing means that no server answers.
+var errNothing = errors.New("Nothing is running here. Start it: make run or make up. (From another folder: -socket and -key-file.)") //nolint:staticcheck // a sentence for a person
+
 // each runs do on every socket that answers. A server that is not running is
 // said and passed over; it is an error if none answers, or if one refuses the
 // key.
 func (s *Sockets) each(ctx context.Context, stderr io.Writer, do func(process string, c *ownersock.Client) error) error {
 	answered, refused := false, error(nil)
+	var down []error
 	for _, path := range s.Paths {
 		c, err := s.Connect(ctx, path)
 		if err != nil {
 			if errors.Is(err, ownersock.ErrDown) {
-				fmt.Fprintln(stderr, "sallyport:", err)
+				down = append(down, err)
 			} else {
 				refused = errors.Join(refused, err)
 			}
@@ -79,8 +83,13 @@ func (s *Sockets) each(ctx context.Context, stderr io.Writer, do func(process st
 			return err
 		}
 	}
+	for _, err := range down {
+		if answered {
+			fmt.Fprintln(stderr, "sallyport:", err)
+		}
+	}
 	if !answered && refused == nil {
-		return errors.New("no server answers")
+		return errNothing
 	}
 	return refused
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func command(usage string, least, most int, run func(*verb) error) func(context.
 		v := &verb{ctx: ctx, stdout: stdout, stderr: stderr}
 		err := v.parse(args)
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(stdout, "Usage: sallyport "+usage+"\n"+flags)
+			fmt.Fprint(stdout, "usage: sallyport "+usage+"\n"+flags)
 			return 0
 		}
 		if err == nil && (len(v.args) < least || len(v.args) > most) {
@@ -114,8 +115,11 @@ var Approve = command("approve [ID [-for once|digest|tool]]   lists what waits; 
 
 func (v *verb) pending() error {
 	list, array, err := gather[approval.Waiting](v.ctx, &v.Sockets, v.stderr, ownersock.OpPending)
-	if err != nil || v.json {
-		return errors.Join(err, v.array(array))
+	if err != nil {
+		return err
+	}
+	if v.json {
+		return v.array(array)
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(v.stdout, "Nothing waits for you.")
@@ -139,8 +143,11 @@ var Deny = command("deny ID [REASON]   denies the call; its client is told the r
 // PS lists calls and commands.
 var PS = command("ps   lists what runs and waits: calls, and commands in the background", 0, 0, func(v *verb) error {
 	list, array, err := gather[desk.Entry](v.ctx, &v.Sockets, v.stderr, ownersock.OpRunning)
-	if err != nil || v.json {
-		return errors.Join(err, v.array(array))
+	if err != nil {
+		return err
+	}
+	if v.json {
+		return v.array(array)
 	}
 	fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", "ID", "STATE", "FOR", "PRINCIPAL", "WHAT")
 	for _, e := range list {
@@ -213,8 +220,25 @@ var Pause = command("pause [PRINCIPAL [REASON]]   refuses new calls, of everybod
 	if len(v.args) > 1 {
 		reason = strings.Join(v.args[1:], " ")
 	}
-	return v.all(ownersock.Request{Op: ownersock.OpPause, Principal: principal, Reason: reason}, "paused")
+	if principal == "" {
+		return v.all(ownersock.Request{Op: ownersock.OpPause, Reason: reason}, "paused: everybody")
+	}
+	err := v.all(ownersock.Request{Op: ownersock.OpPause, Principal: principal, Reason: reason}, "paused: "+principal)
+	if err == nil {
+		v.warnOfStranger(principal)
+	}
+	return err
 })
+
+// warnOfStranger says that a principal that was paused has no session: its name may
+// be misspelt, and then nobody is paused.
+func (v *verb) warnOfStranger(principal string) {
+	list, _, err := gather[session.Info](v.ctx, &v.Sockets, io.Discard, ownersock.OpSessions)
+	if err != nil || slices.ContainsFunc(list, func(s session.Info) bool { return s.Principal == principal }) {
+		return
+	}
+	fmt.Fprintf(v.stderr, "sallyport: no session of %s is open; principals look like token:local, and sallyport sessions lists those that are here\n", terminal.Escape(principal))
+}
 
 // Resume ends a pause.
 var Resume = command("resume [PRINCIPAL]   ends a pause", 0, 1, func(v *verb) error {
@@ -247,8 +271,11 @@ func (v *verb) all(r ownersock.Request, done string) error {
 // Sessions lists the open MCP sessions.
 var Sessions = command("sessions   lists the open MCP sessions", 0, 0, func(v *verb) error {
 	list, array, err := gather[session.Info](v.ctx, &v.Sockets, v.stderr, ownersock.OpSessions)
-	if err != nil || v.json {
-		return errors.Join(err, v.array(array))
+	if err != nil {
+		return err
+	}
+	if v.json {
+		return v.array(array)
 	}
 	fmt.Fprintf(v.stdout, "%-14s %-30s %8s  %s\n", "ID", "PRINCIPAL", "REQUESTS", "LAST")
 	for _, s := range list {
@@ -260,8 +287,11 @@ var Sessions = command("sessions   lists the open MCP sessions", 0, 0, func(v *v
 // Servers lists the hub's servers.
 var Servers = command("servers   lists the hub's servers and what is withheld of each", 0, 0, func(v *verb) error {
 	list, array, err := gather[ownersock.Upstream](v.ctx, &v.Sockets, v.stderr, ownersock.OpServers)
-	if err != nil || v.json {
-		return errors.Join(err, v.array(array))
+	if err != nil {
+		return err
+	}
+	if v.json {
+		return v.array(array)
 	}
 	fmt.Fprintf(v.stdout, "%-20s %-8s %-10s %s\n", "SERVER", "TYPE", "STATE", "")
 	for _, s := range list {

@@ -27,7 +27,7 @@ and write_file. Prints one line of proof each; exit code 1 if one gets through.
 What gets through does no harm: it touches a canary file, a canary listener or
 at most 64 short-lived processes, and is cleaned up.
 
-URL is what a client would use (default http://127.0.0.1:18080/mcp-sandbox).
+URL is what a client would use (default what make run serves here).
 
 flags:
   -token-file FILE     the client token (default .sallyport/edge/client-token, or
@@ -99,6 +99,8 @@ func parse(args []string) (opt options, err error) {
 		return opt, errors.New("one URL at most, after the flags")
 	} else if f.NArg() == 1 {
 		raw = f.Arg(0)
+	} else if u := client.Served(); u != nil {
+		raw = u.String()
 	}
 	opt.base, err = client.Base(raw)
 	return opt, err

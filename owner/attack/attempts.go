@@ -67,7 +67,7 @@ var attempts = []attempt{
 	{name: "a POSIX queue that outlives it", script: `got perl -e 'my $n = "NONCE"; syscall($ARGV[0], $n, 0102, 0600, 0) == -1 and die "$!\n"; syscall($ARGV[1], $n)' $(pick 240 180) $(pick 241 181)`},
 	{name: "a set-user-ID program", script: `got sh -c ': > NONCE; chmod 4755 NONCE; r=$?; rm -f NONCE; exit $r'`},
 	{name: "a set-group-ID program", script: `got sh -c ': > NONCE; chmod 2755 NONCE; r=$?; rm -f NONCE; exit $r'`},
-	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -u unlimited'`},
+	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -c unlimited'`},
 }
 
 // survivors are ways to outlive a command. N is a number of seconds by which

@@ -59,7 +59,7 @@ func (r *report) command(ctx context.Context, t tools, a attempt) {
 		r.say(skipped, a.name, err.Error())
 	case !strings.Contains(out, "\nGOT "):
 		verdict := held
-		if strings.Contains(out, "perl: not found") {
+		if strings.Contains(out, "perl: not found") || strings.Contains(out, "Illegal option") {
 			verdict = skipped
 		}
 		r.say(verdict, a.name, out)

@@ -10,11 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
 )
 
-const usage = `Usage: sallyport audit verify [-anchors DIR] [-key FILE] [FILE...]   is the chain whole, and how much of it is signed?
+const usage = `usage: sallyport audit verify [-anchors DIR] [-key FILE] [FILE...]   is the chain whole, and how much of it is signed?
        sallyport audit tail [-n 20] [-f] [-json] [FILE]            the last records, -f: and those to come
        sallyport audit grep [FILTERS] [-json] [TEXT] [FILE]        records that fit; FILTERS: -principal -server -tool
                                                                    -verdict -session -request NAME, -since 2h
@@ -31,6 +32,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		"verify": verify, "tail": tail, "grep": grep, "show": show, "anchor": anchor,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
+		if len(args) > 0 && args[0][:min(1, len(args[0]))] != "-" {
+			fmt.Fprintf(stderr, "sallyport audit: there is no verb %q\n", args[0])
+		}
 		if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
 			fmt.Fprint(stdout, usage)
 			return 0
@@ -47,6 +51,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, errFound):
 		return 1
+	case errors.Is(err, errNone):
+		fmt.Fprintln(stderr, "sallyport audit:", err)
+		return 1
 	}
 	fmt.Fprintln(stderr, "sallyport audit:", err)
 	return 2
@@ -54,6 +61,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // errFound ends a verb with exit code 1: what there is to say was printed.
 var errFound = errors.New("found")
+
+// errNone ends a verb with exit code 1: nothing fits.
+var errNone = errors.New("nothing was found")
 
 // parse reads a verb's flags.
 func parse(fs *flag.FlagSet, args []string) error {
@@ -85,7 +95,7 @@ func files(named []string) ([]string, error) {
 func one(named []string) (string, error) {
 	list, err := files(named)
 	if err == nil && len(list) > 1 {
-		err = fmt.Errorf("there are several records, name one: %v", list)
+		err = fmt.Errorf("there are several records, name one of these at the end:\n  %s", strings.Join(list, "\n  "))
 	}
 	if err != nil {
 		return "", err

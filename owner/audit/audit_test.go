@@ -87,10 +87,31 @@ func TestTailGrepShow(t *testing.T) {
 		code, out, _ = run("show", seq)
 		want(t, code, 0, out, "tool1", "begin", "error", `\u{1b}[2J`)
 	}
-	code, _, _ = run("show", "999")
-	want(t, code, 1, "")
+	code, _, errs := run("show", "999")
+	want(t, code, 1, errs, "no record 999")
+	code, _, errs = run("grep", "zzz")
+	want(t, code, 1, errs, "nothing was found")
 	code, out, _ = run("tail", "-json", "-n", "1")
 	want(t, code, 0, out, `{"seq":21,`)
+}
+
+// Two records are named one below the other, and the host that egress was asked for
+// stands in its line.
+func TestSeveralAndTarget(t *testing.T) {
+	file := records(t, 1, "")
+	other := filepath.Join(".sallyport", "audit", "egress", "audit.jsonl")
+	l, err := chain.Open(chain.Options{File: other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run("tail")
+	want(t, code, 2, errs, "\n  "+file, "\n  "+other)
+	if line := audit.Line(chain.Record{Details: map[string]string{"target": "host.example:443"}}); !strings.Contains(line, "target=host.example:443") {
+		t.Error(line)
+	}
 }
 
 func TestAnchor(t *testing.T) {
@@ -116,5 +137,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	code, out, _ := run("-h")
-	want(t, code, 0, out, "Usage")
+	want(t, code, 0, out, "usage: ")
+	code, _, errs := run("foo")
+	want(t, code, 2, errs, `there is no verb "foo"`)
 }

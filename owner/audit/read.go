@@ -87,7 +87,7 @@ func Line(r chain.Record) string {
 	if r.Kind == chain.KindEnd {
 		line += fmt.Sprintf(" %d ms, %d bytes", r.MS, r.ResultBytes)
 	}
-	for _, key := range []string{"outcome", "reason", "name", "host", "port"} {
+	for _, key := range []string{"outcome", "reason", "target", "name", "host", "port"} {
 		if v := r.Details[key]; v != "" {
 			line += " " + key + "=" + v
 		}
@@ -129,7 +129,7 @@ func grep(_ context.Context, args []string, stdout io.Writer) error {
 		return true
 	})
 	if err == nil && found == 0 {
-		return errFound
+		return fmt.Errorf("%w: no record of %s fits", errNone, file)
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func show(_ context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if !found {
-		return errFound
+		return fmt.Errorf("%w: %s has no record %d", errNone, file, seq)
 	}
 	return chain.Lines(file, func(l chain.Line) bool {
 		if r, ok := l.Record(); ok && (r.Seq == begin || r.Begin == begin || r.Seq == seq) {

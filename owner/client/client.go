@@ -6,10 +6,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -35,6 +38,26 @@ func Base(raw string) (*url.URL, error) {
 		p = "/mcp-sandbox"
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: p}, nil
+}
+
+// Served is the URL that "make run" has recorded in the installation of the working
+// directory; nil where it is not running. Only one on this machine is believed: a
+// token is sent there.
+func Served() *url.URL {
+	raw, err := os.ReadFile(".sallyport/run/sandboxd/url")
+	if err != nil {
+		return nil
+	}
+	u, err := Base(strings.TrimSpace(string(raw)))
+	if err != nil || !Loopback(u) {
+		return nil
+	}
+	c, err := net.DialTimeout("tcp", u.Host, time.Second)
+	if err != nil {
+		return nil // it was killed
+	}
+	c.Close()
+	return u
 }
 
 // Loopback reports whether u is on this machine.

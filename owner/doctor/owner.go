@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,9 +31,17 @@ func (w *walk) records() {
 		case r.Finding != nil:
 			w.found("audit", "audit-broken", "%s", r.Finding)
 		default:
-			w.ok("audit", "%s: %d records, whole, signed up to %d", file, r.Last-r.First+1, r.Signed)
+			w.ok("audit", "%s: %s, whole, signed up to %d", file, count(r.Last-r.First+1), r.Signed)
 		}
 	}
+}
+
+// count is a number of records in words.
+func count(n uint64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprint(n, " records")
 }
 
 // ownerSockets tries the owner's sockets with another key and with the right

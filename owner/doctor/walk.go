@@ -43,6 +43,9 @@ func newWalk(ctx context.Context, opt options) *walk {
 	if opt.inside {
 		backend, w.file = inAddress, os.Getenv("MCP_AUTH_TOKEN_FILE")
 	}
+	if u := client.Served(); u != nil && !opt.inside && opt.url == nil {
+		w.base, backend = u, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	}
 	w.backend, _ = url.Parse(cmp.Or(opt.backend, backend)) // parse has tried it
 	w.file = cmp.Or(opt.tokenFile, w.file)
 	if w.base == nil {

@@ -201,6 +201,10 @@ func TestClearErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	spaced := filepath.Join(folder(t, os.Geteuid()), "my files")
+	if err := os.Mkdir(spaced, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		prepare func(dir string)
 		env     string
@@ -208,13 +212,15 @@ func TestClearErrors(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"port taken":          {args: []string{"-addr", taken.Addr().String()}, code: 1, want: "is taken"},
+		"port taken":          {args: []string{"-addr", taken.Addr().String()}, code: 1, want: "make run PORT=18090\n"},
+		"port taken, wishes":  {args: []string{"-addr", taken.Addr().String(), "-workspace", spaced}, code: 1, want: "PORT=18090 WORKSPACE='" + spaced + "'"},
+		"empty workspace":     {args: []string{"-addr", taken.Addr().String(), "-workspace", ""}, code: 1, want: "make run PORT=18090\n"},
 		"workspace missing":   {args: []string{"-workspace", "nowhere"}, code: 2, want: "mkdir -p"},
 		"tilde":               {args: []string{"-workspace", "~/nowhere"}, code: 2, want: "nowhere does not exist"},
 		"workspace a file":    {prepare: func(d string) { os.WriteFile(d+"/f", nil, 0o644) }, args: []string{"-workspace", "f"}, code: 2, want: "not a directory"},
-		"token in workspace":  {args: []string{"-workspace", "."}, code: 2, want: "lies at or under"},
+		"token in workspace":  {args: []string{"-workspace", "."}, code: 2, want: "contains the installation"},
 		"not loopback":        {args: []string{"-addr", "0.0.0.0:0"}, code: 2, want: "loopback"},
-		"bad setting":         {args: []string{"-token-file", "x/t"}, env: "MCP_TOOLS=nonsense", code: 2, want: "nonsense"},
+		"bad setting":         {args: []string{"-token-file", "x/t"}, env: "MCP_TOOLS=nonsense", code: 2, want: "docs/configuration.md lists every setting"},
 		"misspelt setting":    {args: []string{"-addr", taken.Addr().String()}, env: "MCP_TOLS=all", code: 1, want: `misspelt?","variable":"MCP_TOLS"`},
 		"token file readable": {prepare: loosen, code: 1, want: "0644"},
 		"unknown flag":        {args: []string{"-workspce", "x"}, code: 2, want: "see sallyport-run -h"},

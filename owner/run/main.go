@@ -10,13 +10,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/jail"
@@ -28,6 +28,7 @@ func main() { os.Exit(start(process.Context(), os.Args[1:], os.Stdout, os.Stderr
 
 // start serves until ctx ends. Its exit codes are those of sandboxd.
 func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var made []string
 	opt, err := parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, Usage)
@@ -37,25 +38,26 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = opt.makeWorkspace()
 	}
 	if err == nil {
-		err = opt.makeOwnerFiles()
+		err = apart(opt.workspace) // before anything is made, and before the directory is given to anybody
+	}
+	if err == nil {
+		made, err = opt.makeOwnerFiles()
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 2
 	}
 	set, err := serve.Parse(nil, opt.lookup)
-	if err == nil {
-		err = apart(set.Workspace) // before the directory is given to anybody
-	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
+		unmake(made)
+		fmt.Fprintf(stderr, "sallyport-run: %s\n", strings.Replace(err.Error(), "sandboxd -h lists every setting", "docs/configuration.md lists every setting", 1))
 		return 2
 	}
 	if code, ended := set.Reexec(); ended {
 		return code
 	}
 	process.TuneMemory()
-	switch err := run(ctx, opt, set, stdout, process.NewLogger(stderr)); {
+	switch err := run(ctx, opt, set, stdout, stderr); {
 	case errors.Is(err, serve.ErrJail):
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		if strings.Contains(err.Error(), "MCP_JAIL=group") {
@@ -72,7 +74,8 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer, log *slog.Logger) error {
+func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io.Writer) error {
+	log := process.NewLogger(stderr)
 	var secret string
 	var l net.Listener
 	defer func() {
@@ -84,6 +87,10 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 	if err != nil {
 		return err
 	}
+	opt.warnOfHome(stderr)
+	if info, err := os.Stat(set.Workspace); err == nil && os.Geteuid() == 0 && info.Sys().(*syscall.Stat_t).Uid == 0 {
+		fmt.Fprintf(stdout, "%s belongs to root, and commands never run as root: the folder itself, not what is in it, will be given to another user.\n", set.Workspace)
+	}
 	box, err := serve.Open(set, stdout, log, func() (err error) {
 		if secret, err = opt.clientToken(set); err != nil {
 			return err
@@ -91,9 +98,17 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 		if err := opt.giveEgress(set); err != nil {
 			return err
 		}
-		l, err = listen(opt.addr)
+		if l, err = opt.listen(); err == nil {
+			err = opt.remember(l.Addr().String()+set.BasePath, set.Workspace)
+		}
 		return err
 	})
+	if l != nil { // it is ours
+		defer os.Remove(opt.urlFile())
+	}
+	if err != nil && opt.served() {
+		return errors.New("this installation is already being served" + opt.where() + ": stop that one, or use a second clone (git clone) for a second workspace")
+	}
 	if err != nil {
 		return err
 	}
@@ -104,36 +119,56 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout io.Writer,
 	}
 	defer stop()
 	backend := box.Server.Handler()
-	edge, err := plugin.New(ctx, behind(backend), edgeConfig(set, secret), "local")
+	edge, err := plugin.New(ctx, behind(backend), edgeConfig(set, opt.edgeToken(secret, log)), "local")
 	if err != nil {
 		return err
 	}
-	opt.welcome(stdout, l.Addr().String(), set.BasePath, box.Workspace.Path)
+	opt.welcome(stdout, l.Addr().String(), set.BasePath, box.Workspace.Path, ceiling.Texts())
 	return httpd.Serve(ctx, l, throughEdge(edge, backend), log, box.Server.Close)
 }
 
 // edgeConfig is what traefik-dynamic.yml says of the sandbox, with the tokens
 // of this process.
-func edgeConfig(set serve.Settings, client string) *plugin.Config {
+func edgeConfig(set serve.Settings, client plugin.Token) *plugin.Config {
 	c := plugin.CreateConfig()
 	c.Backend = "sandbox"
 	c.PathPrefix = set.BasePath
 	c.BackendToken = set.Token
-	c.Tokens = []plugin.Token{{Name: "local", Value: client, Tools: set.Tools}}
+	client.Tools = set.Tools
+	c.Tokens = []plugin.Token{client}
 	if set.Network == jail.Allowlist {
 		c.Tokens[0].Egress = []string{"*"} // all of what -egress names
 	}
 	c.AllowedOrigins = set.Origins
-	c.LogLevel = "error" // it warns of literal tokens, and here they are nowhere but in memory
+	c.LogLevel = "error" // it warns of literal tokens, and here the backend's is nowhere but in memory
 	return c
 }
 
-func listen(addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
+func (o options) listen() (net.Listener, error) {
+	l, err := net.Listen("tcp", o.addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken, perhaps by another make run or by make up: stop that one (ss -ltnp shows it), or take another port: bin/sallyport-run -addr 127.0.0.1:18090", addr)
+		return nil, fmt.Errorf("%s is taken, perhaps by another make run or by make up: stop that one (ss -ltnp shows it), or take another port: %s", o.addr, o.elsewhere())
 	}
 	return l, err
+}
+
+// elsewhere is the command line that serves the same on another port.
+func (o options) elsewhere() string {
+	line := "make run PORT=18090"
+	if o.workspace != defaultWorkspace {
+		line += " WORKSPACE=" + quote(o.workspace)
+	}
+	if o.egress != "" {
+		line += " EGRESS=" + quote(o.egress)
+	}
+	return line
+}
+
+// served says whether another process serves with this installation's files: it
+// holds the lock of the record of calls.
+func (o options) served() bool {
+	file, _ := o.lookup("MCP_AUDIT_FILE")
+	return audit.Held(file)
 }
 
 // lookup is the environment of the sandbox: the owner's, except for what is

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/owner/token"
+	"github.com/sallyport-dev/sallyport/plugin"
 	"github.com/sallyport-dev/sallyport/sandboxd/serve"
 )
 
@@ -28,10 +31,12 @@ Serves one directory to MCP clients on this machine, with edge and sandbox in on
 process: the plugin's handler and, behind it, the sandbox. "make run" builds and
 starts it.
 
-  -workspace DIR     what the tools work in (default workspace, made if missing)
+  -workspace DIR     what the tools work in (default workspace, the only one
+                     that is made if missing)
   -addr HOST:PORT    a loopback address (default 127.0.0.1:18080)
   -token-file FILE   the client token, made once if missing
-                     (default .sallyport/edge/client-token)
+                     (default .sallyport/edge/client-token); the records, the
+                     owner's key and socket stay in .sallyport of this directory
   -egress LIST       hosts that commands may reach, as rules of egress and names
                      of package managers: go,npm,pip,cargo,apt,api.example.com
                      (default none; docs/egress.md)
@@ -41,15 +46,9 @@ MCP_JAIL, MCP_COMMAND_NETWORK, ...), except those for address, workspace and
 backend token. Each decision of the edge is one line of JSON on stdout.
 `
 
-// state is the folder of the installation's private files: that of the client
-// token, or the one above where it is called edge.
-func (o options) state() string {
-	dir := filepath.Dir(o.tokenFile)
-	if filepath.Base(dir) == "edge" {
-		return filepath.Dir(dir)
-	}
-	return filepath.Join(dir, ".sallyport")
-}
+// state is the folder of the installation's private files, in the working directory
+// wherever the client token is.
+func (o options) state() string { return ".sallyport" }
 
 // ownerFiles are where calls are recorded and the owner's socket is, unless the
 // environment says otherwise.
@@ -65,8 +64,7 @@ func (o options) ownerFiles() map[string]string {
 
 // makeOwnerFiles makes their folders, and the key once. They belong to the owner
 // of the workspace, as with "make env".
-func (o options) makeOwnerFiles() error {
-	var made []string
+func (o options) makeOwnerFiles() (made []string, err error) {
 	for setting, path := range o.ownerFiles() {
 		if _, given := os.LookupEnv(setting); given {
 			continue
@@ -78,7 +76,7 @@ func (o options) makeOwnerFiles() error {
 			made = append(made, dir)
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
+			return made, err
 		}
 		if setting != "MCP_OWNER_KEY_FILE" && setting != "MCP_EGRESS_KEY_FILE" {
 			continue
@@ -87,10 +85,18 @@ func (o options) makeOwnerFiles() error {
 		case err == nil:
 			made = append(made, path)
 		case !errors.Is(err, fs.ErrExist):
-			return err
+			return made, err
 		}
 	}
-	return giveTo(o.workspace, made...)
+	return made, giveTo(o.workspace, made...)
+}
+
+// unmake removes what makeOwnerFiles has made for a start that is refused.
+func unmake(made []string) {
+	slices.SortFunc(made, func(a, b string) int { return len(b) - len(a) })
+	for _, name := range made {
+		_ = os.Remove(name) // a folder only where it is empty
+	}
 }
 
 const (
@@ -118,6 +124,9 @@ func parse(args []string) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, errors.New("it takes flags only; see sallyport-run -h")
+	}
+	if o.workspace == "" {
+		o.workspace = defaultWorkspace // make run WORKSPACE=
 	}
 	if rest, ok := strings.CutPrefix(o.workspace, "~/"); ok { // not every shell expands it after make's =
 		o.workspace = filepath.Join(os.Getenv("HOME"), rest)
@@ -172,6 +181,9 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
+	if o.tokenFile == defaultToken { // the edge reads it again as the owner of the workspace
+		made = append(made, o.state(), dir, o.tokenFile)
+	}
 	if err := giveTo(set.Workspace, made...); err != nil {
 		return "", err
 	}
@@ -183,6 +195,21 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 		return "", fmt.Errorf("%w. Remove the file, and the next start makes a new one; if another user made it, perhaps root, chown it or name another with -token-file", err)
 	}
 	return secret, nil
+}
+
+// edgeToken is the client token as the edge gets it: the file, as with Traefik, which
+// the edge reads again, so that a token is replaced and withdrawn without a restart.
+// This process may have become another user since secret was read.
+func (o options) edgeToken(secret string, log *slog.Logger) plugin.Token {
+	file, err := filepath.Abs(o.tokenFile)
+	if err == nil {
+		_, err = config.ReadToken(file)
+	}
+	if err != nil {
+		log.Warn("the token was read at the start only, so another one needs a restart: the workspace's owner may not read its file", "error", err)
+		return plugin.Token{Name: "local", Value: secret}
+	}
+	return plugin.Token{Name: "local", ValueFile: file}
 }
 
 // outOfReach refuses a token file that the commands could read.
@@ -205,18 +232,39 @@ func (o options) outOfReach(set serve.Settings) error {
 }
 
 // apart refuses a workspace from which commands could change what the owner runs
-// next: the Makefile and the sources of the checkout in which this was started.
+// next: the Makefile and the sources of the checkout in which this was started, and what
+// it keeps in .sallyport there.
 func apart(workspace string) error {
 	here, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	for _, part := range []string{"Makefile", "docker-compose.yml", ".sallyport"} {
-		if _, err := os.Stat(filepath.Join(here, part)); err == nil {
-			return config.Beside(workspace, here)
-		}
+	if workspace, err = filepath.Abs(workspace); err == nil {
+		workspace, err = filepath.EvalSymlinks(workspace)
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return config.Beside(workspace, here)
+}
+
+// warnOfHome says loudly that a whole home or a folder of the system is served.
+func (o options) warnOfHome(stderr io.Writer) {
+	real, err := filepath.Abs(o.workspace)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
+		return // the settings say it
+	}
+	home, _ := filepath.EvalSymlinks(os.Getenv("HOME"))
+	switch {
+	case real == home || real == "/root" || filepath.Dir(real) == "/home" || real == "/home":
+		fmt.Fprintf(stderr, "WARNING: %s is a home directory: commands can read and change everything in it, keys such as ~/.ssh and the shell's start files among them. "+
+			"Serve a folder of it instead: make run WORKSPACE=%s/Development\n", real, real)
+	case slices.Contains([]string{"/opt", "/srv", "/var"}, real) || slices.Contains([]string{"bin", "boot", "etc", "lib", "sbin", "usr"}, strings.SplitN(real, "/", 3)[1]):
+		fmt.Fprintf(stderr, "WARNING: %s is a folder of the system: commands can read and change everything in it. Serve a folder of your own instead\n", real)
+	}
 }
 
 // giveTo gives what root has just made to the owner of like.

@@ -89,7 +89,13 @@ var ready = regexp.MustCompile(`URL +(\S+)/mcp `)
 
 func start(t *testing.T, dir string, uid int, args ...string) *server {
 	t.Helper()
-	s := &server{cmd: command(dir, uid, args...), dir: dir, out: &log{}, errs: &log{}, ended: make(chan struct{})}
+	return startCommand(t, command(dir, uid, args...), dir)
+}
+
+// startCommand waits until the server that cmd is gets ready.
+func startCommand(t *testing.T, cmd *exec.Cmd, dir string) *server {
+	t.Helper()
+	s := &server{cmd: cmd, dir: dir, out: &log{}, errs: &log{}, ended: make(chan struct{})}
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.errs
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,7 +13,7 @@ import (
 // welcome prints all that a client needs. The token itself is not printed, and
 // the client's line keeps it out of arguments and of the client's settings: the
 // client runs the helper whenever it connects.
-func (o options) welcome(out io.Writer, addr, base, workspace string) {
+func (o options) welcome(out io.Writer, addr, base, workspace string, hosts []string) {
 	url := "http://" + addr + base
 	file, err := filepath.Abs(o.tokenFile)
 	if err != nil {
@@ -22,14 +23,48 @@ func (o options) welcome(out io.Writer, addr, base, workspace string) {
 
   URL      %s/mcp   (older clients: %s/sse)
   token    cat %s
-
+%s
 Claude Code:
 
   %s
 
 Other clients: docs/clients. To check the installation, in another terminal: bin/sallyport doctor
 
-`, workspace, url, url, quote(file), claude(url+"/mcp", file))
+`, workspace, url, url, quote(file), network(hosts), claude(url+"/mcp", file))
+}
+
+// network is the line about what commands reach; none without -egress.
+func network(hosts []string) string {
+	if len(hosts) == 0 {
+		return ""
+	}
+	return "  network  commands reach: " + strings.Join(hosts, ", ") + "\n"
+}
+
+// urlFile tells doctor and attack where this installation is served.
+func (o options) urlFile() string { return filepath.Join(o.state(), "run", "sandboxd", "url") }
+
+// remember writes it, and gives it and the folders on its way to the owner of the
+// workspace, whom this process becomes.
+func (o options) remember(address, workspace string) error {
+	file := o.urlFile()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	_ = os.Remove(file) // of another owner, left behind
+	if err := os.WriteFile(file, []byte("http://"+address+"\n"), 0o600); err != nil {
+		return err
+	}
+	return giveTo(workspace, o.state(), filepath.Join(o.state(), "run"), filepath.Dir(file), file)
+}
+
+// where is the URL of the process that serves this installation, if it is known.
+func (o options) where() string {
+	raw, err := os.ReadFile(o.urlFile())
+	if err != nil {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(raw)) + ")"
 }
 
 // claude is the line that adds the server to Claude Code.

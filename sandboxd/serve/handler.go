@@ -34,6 +34,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.front.ServeSSE(w, r, path, target{s})
 	case "/mcp":
 		s.front.ServeMCP(w, r, path, target{s})
+	case "":
+		http.Error(w, "there is no MCP server at this path: add /mcp or /sse", http.StatusNotFound)
 	default:
 		http.NotFound(w, r)
 	}

@@ -244,7 +244,7 @@ func (s *Settings) setTools(v string) error {
 	}
 	for _, name := range s.Tools {
 		if !slices.Contains(tool.All, name) {
-			return fmt.Errorf("there is no tool %q", name)
+			return fmt.Errorf("there is no tool %q; the tools are %s, or all", name, strings.Join(tool.All, ", "))
 		}
 	}
 	return nil
