@@ -36,7 +36,7 @@ func (w *walk) records() {
 	}
 }
 
-// count is a number of records in words.
+// count is a number of records as text: one is "1 record".
 func count(n uint64) string {
 	if n == 1 {
 		return "1 record"

@@ -171,6 +171,9 @@ func (o options) rendered(ctx context.Context) ([]byte, error) {
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		raw, err := cmd.Output()
+		if err != nil && (errors.Is(err, exec.ErrNotFound) || exec.CommandContext(ctx, "docker", "compose", "version").Run() != nil) {
+			return nil, errors.New("Docker Compose is not installed; plan reads the compose stack, not make run (or name a rendered file with -compose)") //nolint:staticcheck // a product's name
+		}
 		if err != nil {
 			return nil, fmt.Errorf("docker compose config: %w\n%s(it needs Docker Compose 2.24 or newer and what make env writes; or name a rendered file with -compose)", err, errs.String())
 		}
