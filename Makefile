@@ -42,15 +42,14 @@ e2e: ## Only the end-to-end tests: real Traefik, Docker, real clients
 fuzz: ## Fuzz every parser of foreign bytes, each for FOR (make fuzz FOR=10m)
 	@cd e2e && go run ./cmd/gates -fuzz $(or $(FOR),1m)
 
-soak: ## The long figures: hours of load, thousands of sessions
-	@cd e2e && go run ./cmd/gates -soak
+soak: ## The long figures: hours of load; first everything mixed, for FOR (make soak FOR=10m), into docs/figures
+	@cd e2e && go run ./cmd/gates -soak -for $(or $(FOR),10m)$(if $(ONLY), -only $(ONLY))
 
 lint: ## gofmt, vet, staticcheck
 	@cd e2e && go run ./cmd/gates -only gofmt,vet,staticcheck
 
-bench: ## Figures, reported and never asserted: beside the alternative, in one run
-	@go test -run '^$$' -bench . ./...
-	@cd e2e && go test -tags bench -count=1 -timeout 30m -v -run Bench -bench . ./...
+bench: ## Figures beside the alternatives, into docs/figures (ONLY=hub,edge: these alone; SHORT=1: a smoke run)
+	@cd e2e && go run ./cmd/bench -only "$(ONLY)" $(if $(SHORT),-short)
 
 release: ## Binaries, images, SBOM and checksums in dist/VERSION (make release VERSION=v0.2.0)
 	@cd e2e && go run ./cmd/release $(if $(VERSION),-version $(VERSION))

@@ -22,6 +22,8 @@ var proven = []struct{ command, by string }{
 	{"make install", "e2e/doctor TestInstall"},
 	{"make release", "e2e/release TestRelease"},
 	{"make e2e", "this is the tests"},
+	{"make bench", "e2e/figures TestMakeBench"},
+	{"make soak", "e2e/soak TestMixed"},
 	{"cd e2e", "this is the tests"},
 	{"bin/sallyport doctor -traefik-api", "e2e/doctor TestNoFalseAlarm"},
 	{"bin/sallyport doctor https://", "e2e/doctor TestComposeStack"},

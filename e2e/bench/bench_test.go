@@ -1,7 +1,7 @@
 //go:build bench
 
 // Package bench_test measures the chain beside its alternatives, in one run:
-// `make bench`. Figures are reported and never asserted; compare rows of one run,
+// `make bench`. Figures are recorded and never asserted; compare rows of one run,
 // not runs.
 package bench_test
 
@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/e2e/figures"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
 // rounds are interleaved, so that other work on the machine meets all rows.
-const rounds = 5
+func rounds() int { return figures.Pick(5, 2) }
 
 // asked keeps the machine for itself. The build tag keeps these tests out of
 // every other run.
@@ -31,35 +32,36 @@ type row struct {
 	name string
 	do   func() error // one request; called from several goroutines
 	cpu  func() time.Duration
+
+	rates, lags, costs []float64 // by round: requests/s, median ms, the server's µs each
 }
 
 // compare runs each row for a while, round by round, and logs the medians.
-func compare(t *testing.T, title string, clients int, long time.Duration, rows []row) {
+func compare(t *testing.T, title string, clients int, long time.Duration, rows []*row) {
 	t.Helper()
-	rates, lags, costs := make([][]float64, len(rows)), make([][]float64, len(rows)), make([][]float64, len(rows))
-	for round := range rounds + 1 { // the first one warms up
-		for i, r := range rows {
+	for round := range rounds() + 1 { // the first one warms up
+		for _, r := range rows {
 			before := r.cpu()
 			n, lag := load(t, r, clients, long)
 			if round > 0 && n > 0 {
-				rates[i] = append(rates[i], float64(n)/long.Seconds())
-				lags[i] = append(lags[i], lag.Seconds()*1000)
-				costs[i] = append(costs[i], float64((r.cpu()-before).Microseconds())/float64(n))
+				r.rates = append(r.rates, float64(n)/long.Seconds())
+				r.lags = append(r.lags, lag.Seconds()*1000)
+				r.costs = append(r.costs, float64((r.cpu()-before).Nanoseconds())/1000/float64(n))
 			}
 		}
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%s (%d clients, median of %d rounds of %s)\n%-28s %10s %12s %14s\n",
-		title, clients, rounds, long, "", "requests/s", "median ms", "server µs each")
-	for i, r := range rows {
-		fmt.Fprintf(&table, "%-28s %10.0f %12.2f %14.0f\n", r.name, median(rates[i]), median(lags[i]), median(costs[i]))
+		title, clients, rounds(), long, "", "requests/s", "median ms", "server µs each")
+	for _, r := range rows {
+		fmt.Fprintf(&table, "%-28s %10.0f %12.2f %14.0f\n", r.name, figures.Median(r.rates), figures.Median(r.lags), figures.Median(r.costs))
 	}
 	t.Log("\n" + table.String())
 }
 
 // load calls do from several goroutines for a while and returns how often, and
 // the median of how long it took.
-func load(t *testing.T, r row, clients int, long time.Duration) (int, time.Duration) {
+func load(t *testing.T, r *row, clients int, long time.Duration) (int, time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
 	var lags []time.Duration
@@ -89,10 +91,8 @@ func load(t *testing.T, r row, clients int, long time.Duration) (int, time.Durat
 	return len(lags), lags[len(lags)/2]
 }
 
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
+func percentile(values []float64, q float64) float64 {
+	values = slices.Clone(values)
 	slices.Sort(values)
-	return values[len(values)/2]
+	return values[int(q*float64(len(values)-1))]
 }

@@ -9,6 +9,7 @@ package conformance_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -37,32 +38,70 @@ var sets = []struct {
 	{"2026-07-28", "conformance-2", []string{"--requirements", "2026-07-28"}},
 }
 
-func TestSandbox(t *testing.T) {
+func TestConformanceSandbox(t *testing.T) {
 	modules := rig.NPM(t, "conformance")
 	front := newFront(t)
 	sandbox := rig.StartSandboxd(t, rig.SandboxdOptions{Env: []string{"MCP_ALLOWED_ORIGINS=" + front.URL}})
 	front.to(t, sandbox.URL, sandbox.Token, http.DefaultTransport)
-	runSets(t, modules, front.URL+"/mcp-sandbox/mcp")
+	rig.Section(t, page, "sandboxd, direct", runSets(t, modules, front.URL+"/mcp-sandbox/mcp"))
 }
 
-func TestChain(t *testing.T) {
+func TestConformanceChain(t *testing.T) {
 	modules := rig.NPM(t, "conformance")
 	front := newFront(t)
 	chain := rig.StartChain(t, rig.ChainOptions{
 		Sandboxd: rig.SandboxdOptions{Env: []string{"MCP_ALLOWED_ORIGINS=" + front.URL}},
 		Edit: func(yaml string) string {
-			return strings.Replace(yaml, `tools: ["run_command", "read_file", "write_file"]`,
-				`tools: ["*"]
-              requestsPerMinute: 60000
-          allowedOrigins: ["`+front.URL+`"]`, 1)
+			yaml = strings.Replace(yaml, `tools: ["run_command", "read_file", "write_file"]`, "tools: [\"*\"]\n              requestsPerMinute: 60000", 1)
+			return strings.Replace(yaml, "          pathPrefix: /mcp-sandbox\n", "          pathPrefix: /mcp-sandbox\n          allowedOrigins: [\""+front.URL+"\"]\n", 1)
 		},
 	})
 	front.to(t, chain.WebSecure, chain.Token, rig.HTTPClient("").Transport)
-	runSets(t, modules, front.URL+"/mcp-sandbox/mcp")
+	rig.Section(t, page, "sandboxd, chain", runSets(t, modules, front.URL+"/mcp-sandbox/mcp"))
 }
 
-// runSets runs every set against the server at target.
-func runSets(t *testing.T, modules, target string) {
+// The page lists each expected failure with its reason.
+func TestConformanceReasons(t *testing.T) {
+	var b strings.Builder
+	for _, set := range sets {
+		data, err := os.ReadFile(filepath.Join("testdata", set.name+".yml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, lines, _ := strings.Cut(string(data), "server:\n")
+		reason, comment, count := "", false, 0
+		for line := range strings.Lines(lines) {
+			line = strings.TrimSpace(line)
+			if text, found := strings.CutPrefix(line, "# "); found {
+				if !comment {
+					reason = ""
+				}
+				reason, comment = strings.TrimSpace(reason+" "+text), true
+				continue
+			}
+			scenario, found := strings.CutPrefix(line, "- ")
+			if !found || reason == "" {
+				t.Fatalf("%s: %q has no reason", set.name, line)
+			}
+			comment = false
+			count++
+			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", set.name, scenario, reason)
+		}
+		if count == 0 {
+			t.Errorf("%s: no line found: this test reads the list wrongly", set.name)
+		}
+	}
+	rig.Section(t, page, "reasons", "| set | scenario or check | reason |\n|---|---|---|\n"+b.String())
+}
+
+// page is where the counts are kept.
+const page = "docs/figures/conformance.md"
+
+// runSets runs every set against the server at target and returns a table of what
+// came out.
+func runSets(t *testing.T, modules, target string) string {
+	var table strings.Builder
+	table.WriteString("| set | scenarios | checks passed | checks failed | all of them expected |\n|---|--:|--:|--:|---|\n")
 	for _, set := range sets {
 		t.Run(set.name, func(t *testing.T) {
 			baseline, err := filepath.Abs(filepath.Join("testdata", set.name+".yml"))
@@ -81,14 +120,20 @@ func runSets(t *testing.T, modules, target string) {
 			if err != nil || !found || !bytes.Contains(summary, []byte("Baseline check passed")) {
 				t.Fatalf("%v\n%s\n%s", err, summary, failures(t, cmd.Dir, string(summary)))
 			}
-			for line := range strings.Lines(string(summary)) {
-				if strings.HasPrefix(line, "Total:") {
-					t.Log(strings.TrimSpace(line))
-				}
+			total := totals.FindSubmatch(summary)
+			if total == nil {
+				t.Fatalf("no total in %s", summary)
 			}
+			fmt.Fprintf(&table, "| %s | %d | %s | %s | yes |\n", set.name, len(scenarios.FindAll(summary, -1)), total[1], total[2])
 		})
 	}
+	return table.String()
 }
+
+var (
+	totals    = regexp.MustCompile(`Total: (\d+) passed, (\d+) failed`)
+	scenarios = regexp.MustCompile(`(?m)^[✓✗] \S+: \d+ passed, \d+ failed`)
+)
 
 // failures returns what the suite says about the unexpected failures.
 func failures(t *testing.T, dir, summary string) string {

@@ -10,12 +10,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sallyport-dev/sallyport/e2e/figures"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
-// TestBenchHostile reports Traefik's CPU time for one request that was made to
+// TestBenchHostile records Traefik's CPU time for one request that was made to
 // cost much, and per byte of a large body.
 func TestBenchHostile(t *testing.T) {
 	rig.Lock(t, "bench")
@@ -55,27 +55,33 @@ func TestBenchHostile(t *testing.T) {
 	for _, row := range []struct {
 		name, token, body string
 		times, status     int
+		bar, aim          float64 // ms
 	}{
-		{"a wrong token", "wrong-token-wrong-token-wrong-token-0123", readFile, 200, 401},
-		{"a forged JWT of 1,100 claims", forged, readFile, 200, 401},
-		{"699,034 keys", good, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + keys.String() + `"z":1}}`, 3, 400},
-		{"8 MiB of text", good, call(fill(`{"text":"`, "x", `"}`)), 3, 202},
-		{"8 MiB of text, whole parser", good, full.Replace(call(fill(`{"text":"`, "x", `"}`))), 3, 202},
-		{"8 MiB of rows", good, call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`)), 3, 202},
-		{"8 MiB of rows, whole parser", good, full.Replace(call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`))), 3, 202},
-		{"8 MiB of brackets", good, call(fill(`{"n":[`, "[[]],", `0]}`)), 3, 400},
-		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 202},
-		{"chains of 120 levels", good, call(fill(`{"n":[`, strings.Repeat("[", 120)+strings.Repeat("]", 120)+`,"`+strings.Repeat("a", 900)+`",`, `0]}`)), 3, 202},
+		{"a wrong token", "wrong-token-wrong-token-wrong-token-0123", readFile, 200, 401, 2, 1},
+		{"a forged JWT of 1,100 claims", forged, readFile, 200, 401, 2, 1},
+		{"699,034 keys", good, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + keys.String() + `"z":1}}`, 3, 400, 200, 100},
+		{"8 MiB of text", good, call(fill(`{"text":"`, "x", `"}`)), 3, 202, 200, 100},
+		{"8 MiB of text, whole parser", good, full.Replace(call(fill(`{"text":"`, "x", `"}`))), 3, 202, 200, 100},
+		{"8 MiB of rows", good, call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`)), 3, 202, 200, 100},
+		{"8 MiB of rows, whole parser", good, full.Replace(call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`))), 3, 202, 200, 100},
+		{"8 MiB of brackets", good, call(fill(`{"n":[`, "[[]],", `0]}`)), 3, 400, 200, 100},
+		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 202, 200, 100},
+		{"chains of 120 levels", good, call(fill(`{"n":[`, strings.Repeat("[", 120)+strings.Repeat("]", 120)+`,"`+strings.Repeat("a", 900)+`",`, `0]}`)), 3, 202, 200, 100},
 	} {
 		w := wire{method: "POST", target: "/mcp/mcp", body: row.body, header: [][2]string{{"Authorization", "Bearer " + row.token}, {"Content-Type", "application/json"}}}
 		w.http1(t, s.Web) // warms up
-		before := cpuTime(t, s.Cmd.Process.Pid)
 		status := 0
-		for range row.times {
-			status = w.http1(t, s.Web).status
+		var each []float64 // ms, by round
+		for range figures.Pick(3, 1) {
+			before := s.CPU()
+			for range figures.Pick(row.times, 1) {
+				status = w.http1(t, s.Web).status
+			}
+			each = append(each, (s.CPU()-before).Seconds()*1000/float64(figures.Pick(row.times, 1)))
 		}
-		each := (cpuTime(t, s.Cmd.Process.Pid) - before) / time.Duration(row.times)
-		t.Logf("%-32s %4d %12s, %.1f ns per byte", row.name, status, each, float64(each)/float64(len(row.body)))
+		t.Logf("%-32s %4d %12.3f ms, %.1f ns per byte", row.name, status, figures.Median(each), figures.Median(each)*1e6/float64(len(row.body)))
+		figures.Add(t, figures.Row{Group: "Hostile requests", Work: row.name, Unit: "ms", Alternative: "none that reads bodies", Ours: each,
+			Judge: figures.Itself, Less: true, Bar: row.bar, Aim: row.aim})
 		if status != row.status && status != http.StatusTooManyRequests {
 			t.Errorf("%s: status %d, want %d", row.name, status, row.status)
 		}

@@ -10,31 +10,31 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/e2e/figures"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
 // Figures are medians of nine interleaved rounds: other work on the machine meets
 // every row alike.
-const (
-	rounds   = 9
-	requests = 3000
+var (
+	rounds   = figures.Pick(9, 2)
+	requests = figures.Pick(3000, 160)
 )
 
 // row is one way through Traefik.
 type row struct {
 	name, entry string // entry point's base URL
 	method      string
-	cpu         []time.Duration // of Traefik, per request
+	cpu         []time.Duration // of Traefik, per request, by round
 }
 
-// TestBenchCost reports Traefik's CPU time per request: alone, with the plugin,
+// TestBenchCost records Traefik's CPU time per request: alone, with the plugin,
 // and with forwardAuth, whose own server is not counted.
 func TestBenchCost(t *testing.T) {
 	rig.Lock(t, "bench")
@@ -55,7 +55,7 @@ func TestBenchCost(t *testing.T) {
 		entries[name] = "http://" + addr
 		args = append(args, "--entrypoints."+name+".address="+addr)
 	}
-	tr := rig.StartTraefik(t, rig.TraefikOptions{Args: append(args, "--accesslog=false", "--log.level=ERROR"), Dynamic: fmt.Sprintf(`http:
+	tr := traefik{rig.StartTraefik(t, rig.TraefikOptions{Args: append(args, "--accesslog=false", "--log.level=ERROR"), Dynamic: fmt.Sprintf(`http:
   routers:
     alone: {rule: "PathPrefix(%[1]s)", entryPoints: [alone], service: s}
     bearer: {rule: "PathPrefix(%[1]s)", entryPoints: [bearer], service: s, middlewares: [bearer]}
@@ -68,7 +68,7 @@ func TestBenchCost(t *testing.T) {
     noaudit: {plugin: {sallyport: {backend: sandbox, pathPrefix: /mcp, auditLog: "false", backendTokenFile: %[2]s, allowedOrigins: ["https://a.example"], tokens: [{name: a, valueFile: %[3]s, tools: [read_file], requestsPerMinute: 100000000}]}}}
     forwardauth: {forwardAuth: {address: %[4]q}}
   services: {s: {loadBalancer: {servers: [{url: %[5]q}]}}}
-`, "`/mcp`", backendFile, clientFile, auth.URL, backend.URL)})
+`, "`/mcp`", backendFile, clientFile, auth.URL, backend.URL)})}
 	table := []*row{
 		{name: "no body: alone", entry: "alone", method: "DELETE"},
 		{name: "no body: bearer only", entry: "bearer", method: "DELETE"},
@@ -76,46 +76,53 @@ func TestBenchCost(t *testing.T) {
 		{name: "1 KiB: everything", entry: "everything", method: "POST"},
 		{name: "1 KiB: all but the audit", entry: "noaudit", method: "POST"},
 		{name: "1 KiB: forwardAuth", entry: "forwardauth", method: "POST"},
+		{name: "no body: forwardAuth", entry: "forwardauth", method: "DELETE"},
 	}
+	tr.rounds(t, table, entries, token)
+	tr.record(t, table)
+}
+
+// rounds drives each row's entry point, in turns.
+func (tr traefik) rounds(t *testing.T, table []*row, entries map[string]string, token string) {
+	t.Helper()
 	for round := range rounds + 1 {
 		for _, r := range table {
-			before := cpuTime(t, tr.Cmd.Process.Pid)
+			before := tr.CPU()
 			drive(t, entries[r.entry], r.method, token)
 			if round > 0 { // the first warms up
-				r.cpu = append(r.cpu, (cpuTime(t, tr.Cmd.Process.Pid)-before)/requests)
+				r.cpu = append(r.cpu, (tr.CPU()-before)/time.Duration(requests))
 			}
 		}
 	}
 	for _, r := range table {
-		t.Logf("%-22s %8s CPU per request", r.name, median(r.cpu))
+		t.Logf("%-26s %8s CPU per request", r.name, median(r.cpu))
 	}
-	added := func(with, without int) time.Duration { return median(table[with].cpu) - median(table[without].cpu) }
-	t.Logf("bearer only adds %s; everything adds %s, forwardAuth %s (%.2f of it)", added(1, 0), added(3, 2), added(5, 2),
-		float64(added(3, 2))/float64(added(5, 2)))
+}
+
+// traefik is one that is measured.
+type traefik struct{ *rig.Traefik }
+
+func (tr traefik) record(t *testing.T, table []*row) {
+	t.Helper()
+	added := func(with, without int) (µs []float64) {
+		for i := range table[with].cpu {
+			µs = append(µs, float64((table[with].cpu[i]-table[without].cpu[i]).Nanoseconds())/1000)
+		}
+		return µs
+	}
+	const unit, forward = "µs", "forwardAuth"
+	figures.Add(t, figures.Row{Group: "Edge", Work: "CPU added to Traefik alone, bearer only, no body", Unit: unit, Alternative: forward, Ours: added(1, 0), Theirs: added(6, 0),
+		Judge: figures.Itself, Less: true, Bar: 40, Aim: 30})
+	figures.Add(t, figures.Row{Group: "Edge", Work: "CPU added, everything on, 1 KiB", Unit: unit, Alternative: forward, Ours: added(3, 2), Theirs: added(5, 2),
+		Judge: figures.Ratio, Less: true, Bar: 1, Aim: 0.6})
+	figures.Add(t, figures.Row{Group: "Edge", Work: "CPU added, all but the audit, 1 KiB", Unit: unit, Alternative: forward, Ours: added(4, 2), Theirs: added(5, 2),
+		Judge: figures.Ratio, Less: true})
 }
 
 func median(all []time.Duration) time.Duration {
+	all = slices.Clone(all)
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-// cpuTime is the CPU time of all of a process's threads, to the nanosecond.
-func cpuTime(t *testing.T, pid int) time.Duration {
-	t.Helper()
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sum time.Duration
-	for _, thread := range threads {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, thread.Name()))
-		var ns int64
-		if err == nil {
-			fmt.Sscan(string(data), &ns)
-		}
-		sum += time.Duration(ns)
-	}
-	return sum
 }
 
 // drive sends the requests over eight connections.
@@ -123,8 +130,18 @@ func drive(t *testing.T, base, method, token string) {
 	t.Helper()
 	body := ""
 	if method == "POST" {
-		body = strings.Replace(readFile, `"path":"a"`, `"path":"`+strings.Repeat("a", 1024-len(readFile))+`"`, 1)
+		body = ofSize(1024)
 	}
+	send(t, base, method, token, body, requests)
+}
+
+// ofSize is a call with a body of this many bytes.
+func ofSize(size int) string {
+	return strings.Replace(readFile, `"path":"a"`, `"path":"`+strings.Repeat("a", size-len(readFile)+1)+`"`, 1)
+}
+
+func send(t *testing.T, base, method, token, body string, requests int) {
+	t.Helper()
 	request := fmt.Appendf(nil, "%s /mcp/mcp HTTP/1.1\r\nHost: node.example\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
 		"User-Agent: node\r\nMcp-Protocol-Version: 2025-11-25\r\nOrigin: https://a.example\r\nContent-Length: %d\r\n\r\n%s", method, token, len(body), body)
 	if method == "DELETE" {
@@ -158,7 +175,7 @@ func drive(t *testing.T, base, method, token string) {
 // without.
 func TestBenchStream(t *testing.T) {
 	rig.Lock(t, "bench")
-	const events = 10_000
+	events := figures.Pick(10_000, 500)
 	backend := &backend{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "event: endpoint\ndata: /mcp/messages\n\n")
@@ -192,7 +209,11 @@ func TestBenchStream(t *testing.T) {
 		without = append(without, run("http://"+twin))
 		with = append(with, run(tr.Web))
 	}
-	perSecond := func(d time.Duration) float64 { return events / d.Seconds() }
-	t.Logf("%d events: %.0f/s without the plugin, %.0f/s with it (%.2f)", events, perSecond(median(without)), perSecond(median(with)),
-		float64(median(without))/float64(median(with)))
+	perSecond := func(took []time.Duration) (rates []float64) {
+		for _, d := range took {
+			rates = append(rates, float64(events)/d.Seconds())
+		}
+		return rates
+	}
+	figures.Add(t, figures.Row{Group: "Edge", Work: "events of one stream", Unit: "events/s", Alternative: "Traefik alone", Ours: perSecond(with), Theirs: perSecond(without), Judge: figures.Ratio})
 }

@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,63 +16,100 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sallyport-dev/sallyport/e2e/figures"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
+// gateway is one way to the same stdio server.
+type gateway struct {
+	name, base, token string
+	*rig.Process
+
+	sessions           []*mcp.ClientSession
+	rates, costs, size []float64 // by round: calls/s, its own µs per call, its own MiB
+}
+
 // TestBenchHub measures the hub beside two other gateways, each before the same
-// stdio server, in one run. Compare rows of one run, not runs.
+// stdio server, in interleaved rounds of one run. The servers themselves are not counted.
 func TestBenchHub(t *testing.T) {
 	rig.Lock(t, "bench")
 	modules, node := rig.NPM(t, "servers"), rig.NeedCommand(t, "node")
 	s := prepare(t)
 	dir := s.private("everything", "cp", "-r", modules+"/node_modules")
-	entries := map[string]any{"everything": entry{"command": node, "args": []string{program(dir, "everything")}}}
-	for n := range 10 { // asleep
-		entries[fmt.Sprint("asleep", n)] = entry{"type": "unix", "socket": fmt.Sprint("/run/none", n)}
-	}
-	s.configure(entries)
+	s.configure(map[string]any{"everything": entry{"command": node, "args": []string{program(dir, "everything")}}})
 	s.start()
-	t.Logf("memory of the hub with 11 sleeping servers: %d KiB", resident(t, s.Process))
-	begin := time.Now()
-	session := rig.Connect(t, s.url+"/servers/everything", s.token, rig.Streamable)
-	rig.TryCall(t, session, "echo", rig.Args{"message": "x"})
-	t.Logf("first answer of a sleeping stdio server: %v", time.Since(begin).Round(time.Millisecond))
-
 	server := []string{node, program(modules, "everything")}
-	gateway := func(args ...string) string {
-		addr := rig.FreeAddr(t)
-		_, port, _ := strings.Cut(addr, ":")
-		for i := range args {
-			args[i] = strings.ReplaceAll(args[i], "PORT", port)
-		}
-		p := rig.Start(t, exec.Command(node, args...))
-		rig.Until(t, args[0], func() bool { return rig.Status("http://"+addr) != 0 }, p)
-		return "http://" + addr
+	begin := time.Now()
+	rig.TryCall(t, rig.Connect(t, s.url+"/servers/everything", s.token, rig.Streamable), "echo", rig.Args{"message": "x"})
+	t.Logf("first answer of a sleeping stdio server: %v", time.Since(begin).Round(time.Millisecond))
+	all := []*gateway{
+		{name: "sallyport-hub", base: s.url + "/servers/everything", token: s.token, Process: s.Process},
+		startGateway(t, "supergateway 4.0.0", node, modules+"/node_modules/supergateway/dist/index.js", "--stdio", strings.Join(server, " "),
+			"--outputTransport", "streamableHttp", "--stateful", "--port", "PORT", "--logLevel", "none"),
+		startGateway(t, "mcp-proxy 6.7.19", append([]string{node, modules + "/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs", "--port", "PORT", "--"}, server...)...),
 	}
-	rows := []struct{ name, base, token string }{
-		{"sallyport-hub", s.url + "/servers/everything", s.token},
-		{"supergateway 4.0.0", gateway(modules+"/node_modules/supergateway/dist/index.js", "--stdio", strings.Join(server, " "),
-			"--outputTransport", "streamableHttp", "--stateful", "--port", "PORT", "--logLevel", "none"), ""},
-		{"mcp-proxy 6.7.19", gateway(append([]string{modules + "/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs", "--port", "PORT", "--"}, server...)...), ""},
-	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	direct, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: exec.Command(server[0], server[1:]...)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer direct.Close()
 	for _, clients := range []int{1, 4} {
-		if clients == 1 {
-			measure(t, "no gateway", []*mcp.ClientSession{direct})
-		}
-		for _, row := range rows {
-			var sessions []*mcp.ClientSession
+		for _, g := range all {
+			g.sessions, g.rates, g.costs, g.size = nil, nil, nil, nil
 			for range clients {
-				sessions = append(sessions, rig.Connect(t, row.base, row.token, rig.Streamable))
+				g.sessions = append(g.sessions, rig.Connect(t, g.base, g.token, rig.Streamable))
 			}
-			measure(t, row.name, sessions)
+		}
+		for round := range figures.Pick(5, 1) + 1 {
+			for _, g := range all {
+				g.measure(t, round > 0)
+			}
+		}
+		for _, peer := range all[1:] {
+			record(t, clients, all[0], peer)
 		}
 	}
+}
+
+func record(t *testing.T, clients int, ours, peer *gateway) {
+	t.Helper()
+	name := fmt.Sprintf(", %d client(s), beside %s", clients, peer.name)
+	calls := figures.Row{Group: "Hub", Work: "calls of a stdio server" + name, Unit: "calls/s", Alternative: peer.name, Ours: ours.rates, Theirs: peer.rates, Judge: figures.Ratio, Bar: 3}
+	cpu := figures.Row{Group: "Hub", Work: "gateway's CPU per call" + name, Unit: "µs", Alternative: peer.name, Ours: ours.costs, Theirs: peer.costs, Judge: figures.Ratio, Less: true, Bar: 0.2}
+	memory := figures.Row{Group: "Hub", Work: "gateway's memory (RSS)" + name, Unit: "MiB", Alternative: peer.name, Ours: ours.size, Theirs: peer.size, Judge: figures.Ratio, Less: true, Bar: 0.2}
+	if clients > 1 { // theirs share one server
+		calls.Bar, calls.Aim = 2, 3
+	}
+	for _, r := range []figures.Row{calls, cpu, memory} {
+		figures.Add(t, r)
+	}
+}
+
+// startGateway starts one on a free port, which stands for PORT.
+func startGateway(t *testing.T, name string, args ...string) *gateway {
+	t.Helper()
+	addr := rig.FreeAddr(t)
+	_, port, _ := strings.Cut(addr, ":")
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "PORT", port)
+	}
+	p := rig.Start(t, exec.Command(args[0], args[1:]...))
+	rig.Until(t, name, func() bool { return rig.Status("http://"+addr) != 0 }, p)
+	return &gateway{name: name, base: "http://" + addr, Process: p}
+}
+
+// TestBenchServers records how the hub's memory grows with servers that sleep.
+func TestBenchServers(t *testing.T) {
+	rig.Lock(t, "bench")
+	curve := figures.Row{Group: "Growth", Work: "memory of the hub (RSS), sleeping servers", Unit: "MiB", Judge: figures.Itself, Less: true, Of: "servers"}
+	for _, n := range figures.Pick([]int{1, 10, 30, 100}, []int{1, 10}) {
+		s := prepare(t)
+		entries := map[string]any{}
+		for i := range n {
+			entries[fmt.Sprint("asleep", i)] = entry{"type": "unix", "socket": fmt.Sprint("/run/none", i)}
+		}
+		s.configure(entries)
+		s.start()
+		time.Sleep(figures.Pick(2*time.Second, 100*time.Millisecond))
+		curve.X, curve.Ours = append(curve.X, float64(n)), append(curve.Ours, float64(s.Resident(t))/(1<<20))
+		s.Stop()
+	}
+	figures.Add(t, curve)
 }
 
 // TestBenchWake wakes the same program in a container and as a child, in turns.
@@ -92,70 +127,58 @@ func TestBenchWake(t *testing.T) {
 	dir := b.private("child", "cp", file)
 	b.configure(map[string]any{"child": entry{"command": dir + "/box"}})
 	b.says("child", "")
-	session, wakes := rig.Connect(t, b.url+"/hub", b.token, rig.Streamable), map[string][]time.Duration{}
+	session, wakes := rig.Connect(t, b.url+"/hub", b.token, rig.Streamable), map[string][]float64{}
 	do := func(tool, server string) {
 		if result := rig.TryCall(t, session, tool, rig.Args{"server": server}); result.IsError {
 			t.Fatalf("%s %s: %s", tool, server, rig.Text(result))
 		}
 	}
 	do("sleep_server", "child")
-	for range 40 {
+	for range figures.Pick(40, 3) {
 		for _, server := range []string{"one", "child"} {
 			begin := time.Now()
 			do("wake_server", server)
-			wakes[server] = append(wakes[server], time.Since(begin))
+			wakes[server] = append(wakes[server], time.Since(begin).Seconds()*1000)
 			do("sleep_server", server)
 		}
 	}
-	for server, all := range wakes {
-		slices.Sort(all)
-		t.Logf("wake %-5s p50 %v, p90 %v, fastest %v", server, all[20].Round(time.Millisecond), all[36].Round(time.Millisecond), all[0].Round(time.Millisecond))
-	}
+	figures.Add(t, figures.Row{Group: "Hub", Work: "wake a server in a container", Unit: "ms", Alternative: "as a child of the hub",
+		Ours: wakes["one"], Theirs: wakes["child"], Judge: figures.Itself, Less: true})
 }
 
 // measure calls echo for a while from each session.
-func measure(t *testing.T, name string, sessions []*mcp.ClientSession) {
-	var mu sync.Mutex
-	var all []time.Duration
-	var failed atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+func (g *gateway) measure(t *testing.T, keep bool) {
+	t.Helper()
+	long := figures.Pick(4*time.Second, 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	var wait sync.WaitGroup
-	for _, session := range sessions {
+	var calls atomic.Int64
+	before := g.CPU()
+	for _, session := range g.sessions {
 		wait.Go(func() {
 			for ctx.Err() == nil {
-				begin := time.Now()
 				_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: rig.Args{"message": "x"}})
 				if ctx.Err() != nil {
 					return
 				}
 				if err != nil {
-					failed.Add(1)
+					t.Errorf("%s: %v", g.name, err)
 					return
 				}
-				mu.Lock()
-				all = append(all, time.Since(begin))
-				mu.Unlock()
+				calls.Add(1)
 			}
 		})
 	}
 	wait.Wait()
-	if len(all) == 0 {
-		t.Errorf("%s: no call succeeded", name)
+	n := float64(calls.Load())
+	if n == 0 {
+		t.Errorf("%s: no call succeeded", g.name)
 		return
 	}
-	slices.Sort(all)
-	at := func(q float64) time.Duration { return all[int(q*float64(len(all)-1))].Round(10 * time.Microsecond) }
-	t.Logf("%-20s %d clients: %5d calls/s, p50 %v, p99 %v, failed %d", name, len(sessions), len(all)/4, at(0.5), at(0.99), failed.Load())
-}
-
-// resident is a process's resident memory in KiB.
-func resident(t *testing.T, p *rig.Process) int {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
+	if keep {
+		g.rates = append(g.rates, n/long.Seconds())
+		g.costs = append(g.costs, float64((g.CPU()-before).Nanoseconds())/1000/n)
+		g.size = append(g.size, float64(g.Resident(t))/(1<<20))
 	}
-	_, rest, _ := strings.Cut(string(raw), "VmRSS:")
-	kib, _ := strconv.Atoi(strings.Fields(rest)[0])
-	return kib
 }

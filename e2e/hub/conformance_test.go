@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	doors := map[string]string{"child": rig.FreeAddr(t), "sse": rig.FreeAddr(t), "http": rig.FreeAddr(t)}
+	doors := map[string]string{"child": rig.FreeAddr(t), "sse": rig.FreeAddr(t), "http": rig.FreeAddr(t), "edge": rig.FreeAddr(t)}
 	origins := "MCP_ALLOWED_ORIGINS=http://" + strings.Join(slices.Collect(maps.Values(doors)), ",http://")
 	first := prepare(t, origins)
 	dir := first.private("child", "cp", reference)
@@ -60,6 +60,9 @@ func TestConformance(t *testing.T) {
 	for _, name := range []string{"sse", "http"} {
 		at[name] = second.open(doors[name], "/servers/"+name+"/mcp")
 	}
+	at["edge"] = first.throughTraefik(doors["edge"], "/servers/child/mcp")
+	var table strings.Builder
+	table.WriteString("| set | scenarios | checks passed | checks failed | behind the hub | through Traefik, the plugin and the hub |\n|---|--:|--:|--:|---|---|\n")
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
 			addr := rig.FreeAddr(t)
@@ -69,6 +72,8 @@ func TestConformance(t *testing.T) {
 			if len(want) < 30 {
 				t.Fatalf("the direct run knows %d scenarios only: %v", len(want), want)
 			}
+			passed, failed := want.sums(t)
+			fmt.Fprintf(&table, "| %s | %d | %d | %d | the same | the same |\n", s.name, len(want), passed, failed)
 			for name, url := range at {
 				if name == "sse" && !s.sessions {
 					continue // the older transport has no stateless era
@@ -81,6 +86,9 @@ func TestConformance(t *testing.T) {
 				}
 			}
 		})
+	}
+	if !t.Failed() {
+		rig.Section(t, "docs/figures/conformance.md", "hub", table.String())
 	}
 }
 
@@ -118,6 +126,35 @@ func (s suite) run(t *testing.T, modules, url string) score {
 		t.Fatalf("no scores: %s", out)
 	}
 	return points
+}
+
+// sums adds the checks of all scenarios.
+func (s score) sums(t *testing.T) (passed, failed int) {
+	t.Helper()
+	for scenario, points := range s {
+		var p, f int
+		if _, err := fmt.Sscanf(points, "%d passed, %d failed", &p, &f); err != nil {
+			t.Errorf("%s: %q: %v", scenario, points, err)
+		}
+		passed, failed = passed+p, failed+f
+	}
+	return passed, failed
+}
+
+// throughTraefik is open by way of the edge: Traefik with the plugin and the
+// committed configuration.
+func (s *stand) throughTraefik(addr, path string) string {
+	t := s.t
+	t.Helper()
+	token, file := rig.NewToken(t)
+	client := filepath.Join(filepath.Dir(file), "client-token")
+	if err := os.Rename(file, client); err != nil {
+		t.Fatal(err)
+	}
+	yaml := (rig.Files{EdgeDir: filepath.Dir(client), HubToken: s.tokenFile, HubAddr: s.addr}).Dynamic(t)
+	yaml = strings.ReplaceAll(yaml, `tools: ["*"]`, "tools: [\"*\"]\n              requestsPerMinute: 60000\n          allowedOrigins: [\"http://"+addr+"\"]")
+	tr := rig.StartTraefik(t, rig.TraefikOptions{Dynamic: yaml})
+	return s.openTo(addr, tr.WebSecure+"/mcp-hub"+path, token, rig.HTTPClient("").Transport)
 }
 
 // String makes a score readable in a failure.

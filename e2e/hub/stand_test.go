@@ -116,11 +116,17 @@ func (s *stand) start() *stand {
 // the hub's.
 func (s *stand) open(addr, path string) string {
 	s.t.Helper()
-	target, _ := url.Parse(s.url)
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = target.Scheme, target.Host, target.Path+path
+	return s.openTo(addr, s.url+path, s.token, nil)
+}
+
+// openTo listens on addr, adds the token, and passes all on to a URL.
+func (s *stand) openTo(addr, to, token string, transport http.RoundTripper) string {
+	s.t.Helper()
+	target, _ := url.Parse(to)
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = target.Scheme, target.Host, target.Path
 		r.Out.Host = r.In.Host
-		r.Out.Header.Set("Authorization", "Bearer "+s.token)
+		r.Out.Header.Set("Authorization", "Bearer "+token)
 		// All of it, now: net/http closes the body that came in once the answer
 		// begins, and its client, which looks for more, takes that for a failure
 		// and cuts a quick answer off.

@@ -65,4 +65,10 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	total := regexp.MustCompile(`Total: (\d+) passed, (\d+) failed`).FindStringSubmatch(all.String())
+	if total == nil {
+		t.Fatal("no total")
+	}
+	rig.Section(t, "docs/figures/conformance.md", "login", "| suite | checks passed | checks failed |\n|---|--:|--:|\n| authorization | "+
+		total[1]+" | "+total[2]+" |\n")
 }

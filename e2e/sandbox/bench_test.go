@@ -3,11 +3,11 @@
 package sandbox
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/e2e/figures"
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
@@ -15,7 +15,7 @@ import (
 // docker exec runs it in the same container.
 // They take turns by rounds: what docker exec starts would empty the caches
 // before each single call. The client reaches the server as Traefik does, without
-// Docker's port proxy. Figures are reported, never asserted.
+// Docker's port proxy. Figures are recorded, never asserted.
 func TestBenchShell(t *testing.T) {
 	d := rig.NeedImages(t)
 	rig.Lock(t, "bench")
@@ -30,22 +30,18 @@ func TestBenchShell(t *testing.T) {
 		{"run_command through MCP", func() { rig.Call(t, session, "run_command", rig.Args{"command": "true"}) }},
 		{"docker exec", func() { d.Run("exec", id, "/bin/sh", "-c", "true") }},
 	}
-	took := make([][]time.Duration, len(ways))
-	for range 9 {
+	rounds := make([][]float64, len(ways)) // medians, ms
+	for range figures.Pick(9, 2) {
 		for i, w := range ways {
-			for range 40 {
+			var took []float64
+			for range figures.Pick(40, 3) {
 				begin := time.Now()
 				w.run()
-				took[i] = append(took[i], time.Since(begin))
+				took = append(took, time.Since(begin).Seconds()*1000)
 			}
+			rounds[i] = append(rounds[i], figures.Median(took))
 		}
 	}
-	for i, w := range ways {
-		slices.Sort(took[i])
-		t.Logf("%-24s p50 %v, p95 %v", w.name, middle(took[i]), took[i][len(took[i])*95/100])
-	}
-	t.Logf("docker exec takes %.1f times as long", float64(middle(took[1]))/float64(middle(took[0])))
+	figures.Add(t, figures.Row{Group: "Tools", Work: "run_command `true` through MCP", Unit: "ms", Alternative: "docker exec",
+		Ours: rounds[0], Theirs: rounds[1], Judge: figures.Times, Bar: 15, Aim: 25})
 }
-
-// middle is the median of what is sorted.
-func middle(took []time.Duration) time.Duration { return took[len(took)/2] }

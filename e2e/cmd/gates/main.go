@@ -17,6 +17,7 @@ import (
 func main() {
 	only := flag.String("only", "", "comma-separated names of gates; default: all")
 	soak := flag.Bool("soak", false, "the long figures: hours of load")
+	long := flag.Duration("for", 10*time.Minute, "with -soak: how long everything runs mixed")
 	quick := flag.Bool("quick", false, "lint and unit tests without the race detector: under 3 minutes")
 	fuzz := flag.Duration("fuzz", 0, "fuzz each target for this long, such as 10m")
 	flag.Parse()
@@ -28,7 +29,7 @@ func main() {
 	all := gates(root)
 	switch {
 	case *soak:
-		all = soaks(root)
+		all = soaks(root, *long)
 	case *fuzz > 0:
 		all = fuzzing(root, *fuzz)
 	case *quick:

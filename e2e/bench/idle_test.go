@@ -1,0 +1,199 @@
+//go:build bench
+
+package bench_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/e2e/figures"
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+)
+
+const greeting = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"idle","version":"1"}}}`
+
+// What an idle, greeted session costs in memory, beside mcp-go, how it grows with
+// their number, and how long a command takes beside all of them. Each session holds
+// its stream open, on a plain socket, so that the clients take little of the machine.
+func TestBenchIdleSessions(t *testing.T) {
+	asked(t)
+	steps := figures.Pick([]int{100, 1000, 3000, 8000}, []int{20, 50})
+	settle := figures.Pick(130*time.Second, time.Second) // until the runtimes have given back what was garbage
+	for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
+		name := map[rig.Transport]string{rig.SSE: "SSE", rig.Streamable: "streamable HTTP"}[how]
+		ours, peer := servers(t)
+		each := map[string]float64{}
+		for _, s := range []server{ours, peer} {
+			idle(t, s, how, 1) // the first one brings what is there once
+			before, open := s.Resident(t), 0
+			curve := figures.Row{Group: "Growth", Work: "memory added by idle sessions, " + name + ", " + s.name, Unit: "MiB", Judge: figures.Itself, Less: true, Of: "sessions"}
+			for _, n := range steps {
+				idle(t, s, how, n-open)
+				open = n
+				curve.X, curve.Ours = append(curve.X, float64(n)), append(curve.Ours, float64(s.Resident(t)-before)/(1<<20))
+			}
+			figures.Add(t, curve)
+			time.Sleep(settle)
+			each[s.name] = float64(s.Resident(t)-before) / 1024 / float64(open)
+		}
+		most := steps[len(steps)-1]
+		figures.Add(t, figures.Row{Group: "Sessions", Work: fmt.Sprintf("memory of an idle session (RSS), %s, %d of them", name, most), Unit: "KiB", Alternative: peer.name,
+			Ours: []float64{each[ours.name]}, Theirs: []float64{each[peer.name]}, Judge: figures.Itself, Less: true, Bar: 40, Aim: 24})
+		beside(t, ours, fmt.Sprintf("run_command beside %d idle sessions, %s, p99", most, name))
+	}
+}
+
+// beside records how long commands take while the sessions are open.
+func beside(t *testing.T, s server, work string) {
+	t.Helper()
+	session := rig.Connect(t, s.base, s.token, rig.Streamable)
+	var rounds []float64
+	for range figures.Pick(5, 1) {
+		var took []float64
+		for range figures.Pick(100, 5) {
+			begin := time.Now()
+			rig.Call(t, session, "run_command", rig.Args{"command": "true"})
+			took = append(took, time.Since(begin).Seconds()*1000)
+		}
+		rounds = append(rounds, percentile(took, 0.99))
+	}
+	figures.Add(t, figures.Row{Group: "Sessions", Work: work, Unit: "ms", Ours: rounds, Judge: figures.Itself, Less: true, Bar: 100})
+}
+
+// idle opens sessions and leaves them.
+func idle(t *testing.T, s server, how rig.Transport, n int) {
+	t.Helper()
+	gate := make(chan struct{}, 16)
+	var all sync.WaitGroup
+	for range n {
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			conn, err := openSession(t.Context(), s, how)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+		})
+	}
+	all.Wait()
+}
+
+func openSession(ctx context.Context, s server, how rig.Transport) (net.Conn, error) {
+	if how == rig.SSE {
+		conn, stream, err := openStream(ctx, s, "/sse", "")
+		if err != nil {
+			return nil, err
+		}
+		endpoint, err := until(stream, "data: ")
+		if err == nil {
+			_, err = tell(ctx, s, endpoint, "", greeting)
+		}
+		if err == nil {
+			_, err = until(stream, "data: ")
+		}
+		if err == nil {
+			_, err = tell(ctx, s, endpoint, "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		}
+		return conn, err
+	}
+	id, err := tell(ctx, s, "/mcp", "", greeting)
+	if err == nil {
+		_, err = tell(ctx, s, "/mcp", id, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := openStream(ctx, s, "/mcp", id)
+	return conn, err
+}
+
+// host splits the base URL of a server.
+func (s server) host() (host, path string) {
+	host, path, _ = strings.Cut(strings.TrimPrefix(s.base, "http://"), "/")
+	if path != "" {
+		path = "/" + path
+	}
+	return host, path
+}
+
+func openStream(ctx context.Context, s server, path, session string) (net.Conn, *bufio.Reader, error) {
+	host, base := s.host()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, nil, err
+	}
+	more := ""
+	if session != "" {
+		more = "Mcp-Session-Id: " + session + "\r\nMcp-Protocol-Version: 2025-06-18\r\n"
+	}
+	if s.token != "" {
+		more += "Authorization: Bearer " + s.token + "\r\n"
+	}
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s\r\n", base+path, host, more)
+	stream := bufio.NewReaderSize(conn, 512)
+	status, err := stream.ReadString('\n')
+	if err == nil && !strings.Contains(status, " 200 ") {
+		err = fmt.Errorf("GET %s: %s", path, strings.TrimSpace(status))
+	}
+	return conn, stream, err
+}
+
+// until returns the rest of the first line that begins so.
+func until(stream *bufio.Reader, begin string) (string, error) {
+	for {
+		line, err := stream.ReadString('\n')
+		if rest, found := strings.CutPrefix(line, begin); found {
+			return strings.TrimSpace(rest), err
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// posts keeps few connections for all sessions.
+var posts = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+
+// tell posts a message and returns the session id of the answer.
+func tell(ctx context.Context, s server, path, session, message string) (string, error) {
+	host, base := s.host()
+	url := "http://" + host + base + path
+	if strings.HasPrefix(path, "http://") {
+		url = path
+	} else if base != "" && strings.HasPrefix(path, base) || strings.Contains(path, "?") {
+		url = "http://" + host + path
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(message))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	if session != "" {
+		req.Header.Set("Mcp-Session-Id", session)
+		req.Header.Set("Mcp-Protocol-Version", "2025-06-18")
+	}
+	resp, err := posts.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("POST %s: status %d", path, resp.StatusCode)
+	}
+	return resp.Header.Get("Mcp-Session-Id"), err
+}
