@@ -58,6 +58,7 @@ install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport, sallyport-lo
 	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/systemd/system"
 	@install -m 0755 bin/sandboxd bin/sallyport "$(DESTDIR)$(PREFIX)/bin"
 	@sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport.service"
+	@[ -e /etc/sallyport/owner-key ] || echo 'The unit needs a key: install -d -m 0755 /etc/sallyport && "$(PREFIX)/bin/sallyport" token key /etc/sallyport/owner-key'
 	@$(MAKE) --no-print-directory bin/sallyport-login || { echo "sallyport-login was not built (its modules come from the Go proxy); all else is installed"; exit 0; }; \
 	install -m 0755 bin/sallyport-login "$(DESTDIR)$(PREFIX)/bin" && \
 	sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport-login.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport-login.service"

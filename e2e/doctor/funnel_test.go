@@ -106,7 +106,10 @@ func TestInstall(t *testing.T) {
 		}
 		c.Env = append(c.Env, name+"="+strings.TrimSpace(string(value)))
 	}
-	c.Make("install", "DESTDIR="+c.Dir+"/stage", "PREFIX=/opt/sallyport")
+	said := c.Make("install", "DESTDIR="+c.Dir+"/stage", "PREFIX=/opt/sallyport")
+	if _, err := os.Stat("/etc/sallyport/owner-key"); err != nil && !strings.Contains(said, `"/opt/sallyport/bin/sallyport" token key /etc/sallyport/owner-key`) {
+		t.Errorf("make install does not name the key that the unit needs: %s", said)
+	}
 	for unit, binary := range map[string]string{"sallyport.service": "sandboxd", "sallyport-login.service": "sallyport-login"} {
 		installed(t, c, unit, binary)
 	}

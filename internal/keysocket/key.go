@@ -18,12 +18,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
 // digits is the length of a key in hex.
 const digits = 64
+
+// standIn is what our systemd units hand over in place of a key file that does
+// not exist (SetCredential= beside LoadCredential=, systemd.exec(5)), so that
+// the server's own words name the command that makes one.
+const standIn = "missing"
 
 // A Key is what a client proves. It prints as nothing, so that it cannot reach
 // a log by accident.
@@ -99,6 +105,10 @@ func ReadKey(path string) (k Key, err error) {
 	text, err := io.ReadAll(io.LimitReader(f, digits+2))
 	if err != nil {
 		return k, fmt.Errorf("key file: %w", err)
+	}
+	if string(text) == standIn {
+		return k, fmt.Errorf("key file %q: the unit found no /etc/sallyport/%[2]s: make it with \"sallyport token key /etc/sallyport/%[2]s\", then start the unit again",
+			path, filepath.Base(path))
 	}
 	if k, err = ParseKey(text); err != nil {
 		return k, fmt.Errorf("key file %q: %w", path, err)

@@ -212,6 +212,7 @@ func TestReadKey(t *testing.T) {
 		"plain": {right, 0o600, ""}, "newline": {right + "\n", 0o600, ""}, "group": {right + "\n", 0o640, ""},
 		"two newlines": {right + "\n\n", 0o600, "hex digits"}, "crlf": {right + "\r\n", 0o600, "hex digits"},
 		"short": {right[1:], 0o600, "hex digits"}, "long": {right + "0", 0o600, "hex digits"}, "empty": {"", 0o600, "hex digits"},
+		"owner-key": {"missing", 0o600, `"sallyport token key /etc/sallyport/owner-key"`}, "nearly": {"missing\n", 0o600, "hex digits"},
 		"upper": {strings.ToUpper(right), 0o600, "hex digits"}, "not hex": {"g" + right[1:], 0o600, "hex digits"},
 		"others read": {right, 0o644, "chmod"}, "group writes": {right, 0o660, "chmod"},
 	} {
@@ -224,7 +225,7 @@ func TestReadKey(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err != nil && len(c.text) > 1 && strings.Contains(err.Error(), c.text[1:20]) {
+		if err != nil && len(c.text) > 20 && strings.Contains(err.Error(), c.text[1:20]) {
 			t.Errorf("%s: the error shows the key: %v", name, err)
 		}
 		if err == nil && strings.Contains(fmt.Sprintf("%v %+v %#v %s", k, k, k, k), right[:8]) {

@@ -28,12 +28,15 @@ type Server struct {
 	listener *net.UnixListener
 }
 
+// ErrKeyFile is Listen's error for a key file that is no key: a wrong setting.
+var ErrKeyFile = errors.New("MCP_OWNER_KEY_FILE")
+
 // Listen reads the key file once and binds the socket, mode 0600. It is called
 // before root is given up; uid and gid, unless 0, get the socket.
 func Listen(path, keyFile string, uid, gid int) (*Server, error) {
 	key, err := keysocket.ReadKey(keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("MCP_OWNER_KEY_FILE: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrKeyFile, err)
 	}
 	l, err := keysocket.Listen(path, 0o600)
 	if err != nil {

@@ -23,19 +23,27 @@ func ownersFolder(t *testing.T) (file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.MkdirAll(".sallyport/run/sandboxd", 0o700)
 	os.MkdirAll(".sallyport/owner", 0o700)
 	os.WriteFile(".sallyport/owner/key", []byte(strings.Repeat("0a", 32)), 0o600)
-	s, err := ownersock.Listen(".sallyport/run/sandboxd/owner.sock", ".sallyport/owner/key", 0, 0)
+	t.Cleanup(func() { l.Close() })
+	serveOwner(t, "sandboxd", l)
+	return file
+}
+
+// serveOwner serves the owner's socket of a process that records into l, or
+// nowhere.
+func serveOwner(t *testing.T, process string, l *audit.Log) {
+	t.Helper()
+	os.MkdirAll(".sallyport/run/"+process, 0o700)
+	s, err := ownersock.Listen(".sallyport/run/"+process+"/owner.sock", ".sallyport/owner/key", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Desk, s.Process = desk.New(l, nil), "sandboxd"
+	s.Desk, s.Process = desk.New(l, nil), process
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done; l.Close() })
-	return file
+	t.Cleanup(func() { cancel(); <-done })
 }
 
 // What is the owner's: well, and each way in which it is not.
@@ -48,6 +56,7 @@ func TestOwnersFiles(t *testing.T) {
 			os.WriteFile(file, []byte(strings.Replace(string(raw), "open", "shut", 1)), 0o600)
 		},
 		"audit-readable": func(t *testing.T, file string) { os.Chmod(filepath.Dir(file), 0o755) },
+		"audit-off":      func(t *testing.T, file string) { serveOwner(t, "hub", nil) },
 		"owner-key": func(t *testing.T, file string) {
 			os.WriteFile(".sallyport/owner/key", []byte(strings.Repeat("0b", 32)), 0o600)
 		},

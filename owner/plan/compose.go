@@ -17,6 +17,8 @@ const jailPart = "jail"
 // parts are the names under which the services of docker-compose.yml appear.
 var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy", "egress": "egress"}
 
+func partOf(service string) string { return cmp.Or(parts[service], "service "+service) }
+
 // A service of the rendered compose file: what is read of it below.
 type service struct {
 	Image       string                     `json:"image"`
@@ -84,7 +86,7 @@ func composePlan(raw []byte) (Plan, error) {
 	var plan Plan
 	var all []powers
 	for _, name := range slices.Sorted(maps.Keys(file.Services)) {
-		c := powers{part: cmp.Or(parts[name], "service "+name), networks: file.Networks}
+		c := powers{part: partOf(name), networks: file.Networks}
 		if err := c.read(file.Services[name]); err != nil {
 			return nil, fmt.Errorf("service %s: %w", name, err)
 		}

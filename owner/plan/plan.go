@@ -145,6 +145,11 @@ func (o options) read(ctx context.Context) (Plan, error) {
 		return nil, fmt.Errorf("%s: %w", o.edge, err)
 	}
 	plan = append(plan, tokens...)
+	more, err := ownerPlan(raw, tokens)
+	if err != nil {
+		return nil, err
+	}
+	plan = append(plan, more...)
 	name := cmp.Or(o.servers, "config/mcp.json") // as make env and docker-compose.yml have it
 	servers, err := os.ReadFile(name)
 	if err == nil {

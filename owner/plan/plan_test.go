@@ -168,6 +168,7 @@ func TestGrowthIsShown(t *testing.T) {
 		"+ sandbox: reach other containers on network sandbox": func(t *testing.T, in *inputs) {
 			swap(t, &in.compose, `"com.docker.network.bridge.enable_icc": "false",`, ``)
 		},
+		"+ token client: ask for run_command at /mcp-sandbox":                       edge(`["run_command", "read_file", "write_file"]`, `["ask:run_command", "read_file", "write_file"]`),
 		"+ token client: call edit_file at /mcp-sandbox":                            edge(`["run_command", "read_file", "write_file"]`, `["run_command", "read_file", "write_file", "edit_file"]`),
 		"+ token client: call edit_file at /mcp-x":                                  edge("\n  services:", "\n    other:\n      Plugin: {x: {PATHPREFIX: /mcp-x, Tokens: [{NAME: client, TOOLS: [edit_file]}]}}\n  services:"),
 		"+ token two: call * at /mcp-hub":                                           edge("      tools: [\"*\"]", "      tools: [\"*\"]\n            - {name: two, sha256: abc, tools: ['*']}"),

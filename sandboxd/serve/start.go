@@ -45,6 +45,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, ErrJail):
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 3
+	case errors.Is(err, ownersock.ErrKeyFile):
+		fmt.Fprintln(stderr, "sandboxd:", err)
+		return 2
 	case err != nil:
 		fmt.Fprintln(stderr, "sandboxd:", err)
 		return 1
