@@ -205,6 +205,14 @@ func TestMainRefusesSettings(t *testing.T) {
 	if err := os.Symlink(workspace, link); err != nil {
 		t.Fatal(err)
 	}
+	owner := filepath.Join(t.TempDir(), "owner-key")
+	if err := os.WriteFile(owner, []byte("missing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(filepath.Dir(tokenFile), "empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	good := []string{"MCP_WORKSPACE=" + workspace, "MCP_AUTH_TOKEN_FILE=" + tokenFile}
 	for _, c := range []struct {
 		name string
@@ -220,6 +228,7 @@ func TestMainRefusesSettings(t *testing.T) {
 		{"audit in the workspace", append(good[:2:2], "MCP_AUDIT_FILE="+workspace+"/audit"), []string{"MCP_AUDIT_FILE", `"` + workspace + `"`}},
 		{"audit in /etc", append(good[:2:2], "MCP_AUDIT_FILE=/etc/sallyport-audit"), []string{"MCP_AUDIT_FILE", `"/etc"`}},
 		{"audit in /tmp of a container", append(good[:2:2], "MCP_AUDIT_FILE=/tmp/sallyport-audit", "MCP_IN_CONTAINER=true"), []string{`"/tmp"`}},
+		{"the unit's key is missing", append(good[1:2:2], "MCP_WORKSPACE="+empty, "MCP_OWNER_SOCKET="+owner+".sock", "MCP_OWNER_KEY_FILE="+owner), []string{"sallyport token key /etc/sallyport/owner-key"}},
 		{"unknown tool", append(good[:2:2], "MCP_TOOLS=read_file,nonsense"), []string{`no tool "nonsense"`}},
 		{"numbers", append(good[:2:2], "MCP_MAX_SESSIONS=0", "MCP_OUTPUT_LIMIT=1"), []string{"MCP_MAX_SESSIONS", "MCP_OUTPUT_LIMIT"}},
 		{"jail", append(good[:2:2], "MCP_JAIL=none", "MCP_COMMAND_NETWORK=host"), []string{"MCP_JAIL", "MCP_COMMAND_NETWORK"}},
