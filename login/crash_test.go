@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sallyport-dev/sallyport/internal/audit"
 )
 
 // crashes is how often the process is killed: more in the soak.
@@ -28,7 +31,7 @@ type life struct {
 
 // kill -9 at random points of logins and refreshes that run at once: afterwards no client
 // is locked out, no code is good twice, no refresh token is good outside its grace, and
-// the state can be read.
+// the state can be read, and the chain of records is whole.
 func TestCrashes(t *testing.T) {
 	r := newRig(t, nil)
 	lives := make([]*life, 4)
@@ -50,6 +53,9 @@ func TestCrashes(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) // the random point
 		r.kill()
 		all.Wait()
+		if found, err := audit.Verify(filepath.Join(r.dir, "audit", "login.jsonl"), audit.VerifyOptions{}); err != nil || found.Finding != nil {
+			t.Fatalf("crash %d: the chain: %v %v", n, found.Finding, err)
+		}
 		r.start()
 		for i, l := range lives {
 			if err := l.checked(); err != nil {

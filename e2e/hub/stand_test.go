@@ -35,6 +35,7 @@ type stand struct {
 	dir       string // mcp.json and state
 	env       []string
 	entries   map[string]any
+	wrap      []string // a command that starts the hub, given as its last argument
 }
 
 type entry = map[string]any
@@ -104,7 +105,8 @@ func (s *stand) configure(entries map[string]any) {
 // start starts the hub, also once more after its end.
 func (s *stand) start() *stand {
 	s.t.Helper()
-	cmd := exec.Command(rig.Binary(s.t, "sallyport-hub"))
+	args := append(s.wrap[:len(s.wrap):len(s.wrap)], rig.Binary(s.t, "sallyport-hub"))
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "MCP_ADDR=" + s.addr, "MCP_AUTH_TOKEN_FILE=" + s.tokenFile,
 		"MCP_SERVERS_FILE=" + filepath.Join(s.dir, "mcp.json"), "MCP_STATE_DIR=" + s.state()}, s.env...)
 	s.Process = rig.Start(s.t, cmd)

@@ -1,0 +1,143 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/internal/audit"
+)
+
+// save calls the tool of the turncoat behind the hub.
+func save(ctx context.Context, c *mcp.ClientSession) (*mcp.CallToolResult, error) {
+	return c.CallTool(ctx, &mcp.CallToolParams{Name: "save"})
+}
+
+// kill -9 of the hub while calls run: the chain verifies each time, and no call
+// came to its server without its begin.
+func TestKilledHubLosesNoRecord(t *testing.T) {
+	rounds := 3
+	if os.Getenv("SALLYPORT_SOAK") != "" {
+		rounds = 200
+	}
+	s := prepare(t)
+	file := filepath.Join(s.own(filepath.Join(s.dir, "audit")), "audit.jsonl")
+	s.env = append(s.env, "MCP_AUDIT_FILE="+file)
+	port, description, calls := turncoat(t)
+	description.Store("Saves a note.")
+	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
+	for round := range rounds {
+		s.start()
+		before := calls.Load()
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				c, err := rig.TryConnect(ctx, s.url+"/servers/notes", s.token, rig.Streamable)
+				for err == nil {
+					_, err = save(ctx, c)
+				}
+			})
+		}
+		rig.Until(t, "a call arrived", func() bool { return calls.Load() > before }, s.Process)
+		time.Sleep(time.Duration(rand.IntN(100_000)) * time.Microsecond) // the random point
+		_ = s.Cmd.Process.Kill()
+		<-s.Done
+		cancel()
+		all.Wait()
+		begun := s.verified(file)
+		if n := int(calls.Load()); n > begun {
+			t.Fatalf("round %d: %d calls arrived, %d are on the record", round, n, begun)
+		}
+	}
+	t.Logf("%d kills, %d calls, %d begins", rounds, calls.Load(), s.verified(file))
+}
+
+// verified has the owner's command check the chain, and counts the calls of
+// "notes" that began.
+func (s *stand) verified(file string) (begun int) {
+	s.t.Helper()
+	if out, err := exec.Command(rig.Binary(s.t, "sallyport"), "audit", "verify", file).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	err := audit.Lines(file, func(l audit.Line) bool {
+		if r, ok := l.Record(); ok && r.Kind == audit.KindBegin && r.Tool == "save" {
+			begun++
+		}
+		return true
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return begun
+}
+
+// The disk of the hub's audit is full: calls are refused in words and do not
+// come to their server; with room again they do. Nothing is lost.
+func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
+	s := prepare(t)
+	rig.NeedCommand(t, "unshare")
+	folder := s.own(filepath.Join(s.dir, "audit"))
+	s.env = append(s.env, "MCP_AUDIT_FILE="+folder+"/chain/audit.jsonl")
+	s.wrap = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=2m,mode=0755 tmpfs "$1" && mkdir -m 0700 "$1/chain" && chown ` + fmt.Sprintf("%d:%[1]d", uid) + ` "$1/chain" && shift && exec "$@"`, "sh", folder}
+	port, description, calls := turncoat(t)
+	description.Store("Saves a note.")
+	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
+	s.start()
+	inside := fmt.Sprintf("/proc/%d/root%s", s.Cmd.Process.Pid, folder)
+	c := rig.Connect(t, s.url+"/servers/notes", s.token, rig.SSE)
+	if r, err := save(t.Context(), c); err != nil || r.IsError {
+		t.Fatalf("twin, with room: %v %v", r, err)
+	}
+	rest, err := os.Create(inside + "/rest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rest.Close()
+	if _, err := io.Copy(rest, zeros{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	words := ""
+	for n := 0; words == "" && n < 20_000; n++ { // what was reserved before may still be used
+		r, err := save(t.Context(), c)
+		switch {
+		case err != nil:
+			words = err.Error()
+		case r.IsError:
+			words = rig.Text(r)
+		}
+	}
+	if !strings.Contains(words, audit.ErrUnwritable.Error()) {
+		t.Errorf("a client is told %q", words)
+	}
+	arrived := calls.Load()
+	_, _ = save(t.Context(), c)
+	if calls.Load() != arrived {
+		t.Error("a call without a record came to its server")
+	}
+	if err := os.Remove(rest.Name()); err != nil {
+		t.Fatal(err)
+	}
+	rest.Close()
+	rig.Until(t, "a call with room again", func() bool { r, err := save(t.Context(), c); return err == nil && !r.IsError }, s.Process)
+	if begun := s.verified(inside + "/chain/audit.jsonl"); int64(begun) != calls.Load() {
+		t.Errorf("%d calls arrived, %d are on the record", calls.Load(), begun)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
