@@ -26,23 +26,16 @@ const (
 // Real clients through Traefik and the plugin: a call that is held and
 // approved, denied, answered as pending and repeated, and kept alive by progress.
 func TestHeldCalls(t *testing.T) {
+	t.Parallel()
 	modules := rig.NPM(t, "clients")
 	script := beside(t, modules, "held.mjs")
 	c := heldChain(t)
-	cases := []string{"approve", "deny", "pending", "progress"}
 	var all sync.WaitGroup // not t.Parallel, which has as many at once as there are cores
 	for _, v := range []struct{ pkg, how string }{
 		{"sdk-1-17", "sse"}, {"sdk-1-17", "mcp"}, {"sdk-1-32", "mcp"},
 	} {
 		all.Go(func() {
-			out := nodeFor(t, patience+heldLong, c.Token, append([]string{script, v.pkg, v.how, c.Base}, cases...)...)
-			var got map[string]visit
-			if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != len(cases) {
-				t.Errorf("%s %s: %v in %q", v.pkg, v.how, err, out)
-			}
-			for name, r := range got {
-				r.check(t, name, name+"-"+strings.ReplaceAll(v.pkg, "-", "")+"-"+v.how)
-			}
+			typeScript(t, script, c.Token, v.pkg, v.how, c.Base, "")
 		})
 	}
 	session := rig.Connect(t, c.Base, c.Token, rig.Streamable)
@@ -53,6 +46,22 @@ func TestHeldCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+var cases = []string{"approve", "deny", "pending", "progress"}
+
+// typeScript makes a held call of each case with a TypeScript SDK; at ends what
+// their commands say.
+func typeScript(t *testing.T, script, token, pkg, how, base, at string) {
+	t.Helper()
+	out := nodeFor(t, patience+heldLong, token, append([]string{script, pkg, how, base}, cases...)...)
+	var got map[string]visit
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got) != len(cases) {
+		t.Errorf("%s %s %s: %v in %q", pkg, how, at, err, out)
+	}
+	for name, r := range got {
+		r.check(t, name, name+"-"+strings.ReplaceAll(pkg, "-", "")+"-"+how+at)
+	}
 }
 
 // visit is what became of one call.
@@ -80,22 +89,36 @@ func (v visit) check(t *testing.T, name, echo string) {
 // decides by the command's name.
 func heldChain(t *testing.T) *rig.Chain {
 	t.Helper()
+	key, socket, env := owners(t)
+	c := rig.StartChain(t, rig.ChainOptions{
+		Edit: func(yaml string) string {
+			return strings.Replace(yaml, `tools: ["run_command", "read_file", "write_file"]`, `tools: ["ask:run_command", "read_file", "write_file"]`, 1)
+		},
+		Sandboxd: rig.SandboxdOptions{Env: env},
+	})
+	decides(t, socket, key)
+	return c
+}
+
+// owners makes the owner's folder: its key, and the settings of a server.
+func owners(t *testing.T) (key, socket string, env []string) {
+	t.Helper()
 	dir := rig.PublicDir(t)
 	for _, sub := range []string{"audit", "owner"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	key, socket := filepath.Join(dir, "owner", "key"), filepath.Join(dir, "owner", "owner.sock")
+	key, socket = filepath.Join(dir, "owner", "key"), filepath.Join(dir, "owner", "owner.sock")
 	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := rig.StartChain(t, rig.ChainOptions{
-		Edit: func(yaml string) string {
-			return strings.Replace(yaml, `tools: ["run_command", "read_file", "write_file"]`, `tools: ["ask:run_command", "read_file", "write_file"]`, 1)
-		},
-		Sandboxd: rig.SandboxdOptions{Env: []string{"MCP_AUDIT_FILE=" + dir + "/audit/audit.jsonl", "MCP_OWNER_SOCKET=" + socket, "MCP_OWNER_KEY_FILE=" + key}},
-	})
+	return key, socket, []string{"MCP_AUDIT_FILE=" + dir + "/audit/audit.jsonl", "MCP_OWNER_SOCKET=" + socket, "MCP_OWNER_KEY_FILE=" + key}
+}
+
+// decides is an owner at a server's socket until the test's end.
+func decides(t *testing.T, socket, key string) {
+	t.Helper()
 	owner, err := ownersock.Dial(t.Context(), socket, key)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +127,6 @@ func heldChain(t *testing.T) *rig.Chain {
 	done := make(chan struct{})
 	go func() { defer close(done); decide(ctx, owner) }()
 	t.Cleanup(func() { cancel(); <-done; owner.Close() })
-	return c
 }
 
 func decide(ctx context.Context, owner *ownersock.Client) {

@@ -7,6 +7,7 @@ const v2 = pkg === "@modelcontextprotocol/client";
 const load = (path) => import(v2 ? pkg : `${pkg}/client/${path}.js`);
 const { Client } = await load("index");
 const headers = { Authorization: `Bearer ${process.env.TOKEN}` };
+const at = base.includes("/mcp-hub/") ? "-" + base.split("/").pop() : ""; // notes, a server, or hub, all of them
 const url = new URL(`${base}/${how}`);
 
 let transport;
@@ -27,7 +28,12 @@ const run = async (name) => {
   const more = name.startsWith("progress")
     ? { onprogress: () => seen.progress++, resetTimeoutOnProgress: true, timeout: 60000 }
     : {};
-  const params = { name: "run_command", arguments: { command: `echo ${name}-${pkg.replace(/\W/g, "")}-${how}` } };
+  const args = { command: `echo ${name}-${pkg.replace(/\W/g, "")}-${how}${at}` };
+  const params = {
+    "": { name: "run_command", arguments: args },
+    "-notes": { name: "save", arguments: args },
+    "-hub": { name: "call_tool", arguments: { server: "notes", tool: "save", arguments: args } },
+  }[at];
   const call = () => (v2 ? client.callTool(params, more) : client.callTool(params, undefined, more));
   try {
     let result = await call();
