@@ -66,7 +66,7 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 	t.Logf("%d kills, %d calls, %d begins", rounds, calls.Load(), s.verified(file))
 }
 
-// verified has the owner's command check the chain, and counts the calls of
+// verified has `sallyport` check the chain, and counts the calls of
 // "notes" that began.
 func (s *stand) verified(file string) (begun int) {
 	s.t.Helper()
@@ -85,7 +85,7 @@ func (s *stand) verified(file string) (begun int) {
 	return begun
 }
 
-// The disk of the hub's audit is full: calls are refused in words and do not
+// The disk of the hub's audit is full: calls are refused with an error message and do not
 // come to their server; with room again they do. Nothing is lost.
 func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 	s := prepare(t)
