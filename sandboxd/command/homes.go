@@ -104,6 +104,7 @@ func (h *Homes) enter(person string) (dir string, notices []string, leave func()
 		h.homes[name] = mine
 	}
 	dir = filepath.Join(h.base, name)
+	restoreMode(h.base)
 	notices, err = furnish(dir)
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("your private directory cannot be used: %w", err)
@@ -111,6 +112,15 @@ func (h *Homes) enter(person string) (dir string, notices []string, leave func()
 	mine.users++
 	mine.last = time.Now()
 	return dir, notices, sync.OnceFunc(func() { h.leave(mine) }), nil
+}
+
+// restoreMode closes the directory of all to others, and opens it to its account:
+// where commands have no mounts of their own, one of them may have changed it
+// for everybody.
+func restoreMode(base string) {
+	if info, err := os.Lstat(base); err == nil && info.IsDir() && info.Mode().Perm() != 0o700 {
+		_ = os.Chmod(base, 0o700) // what cannot be restored fails in furnish, in words
+	}
 }
 
 func (h *Homes) leave(mine *home) {

@@ -66,8 +66,10 @@ func TestNoProfileIsRead(t *testing.T) {
 // A command can take its own directories away: the next one finds them again and
 // is told.
 func TestHomesAreRestored(t *testing.T) {
-	r, _, _ := newRunner(t, 4096)
+	r, _, private := newRunner(t, 4096)
 	for line, words := range map[string]string{
+		`chmod 000 "$HOME/../.."`:                           "", // everybody's, where commands have no mounts of their own
+		`chmod 777 "$HOME/../.."`:                           "",
 		`rm -rf "$TMPDIR"`:                                  "",
 		`mv "$HOME" "$TMPDIR/x"`:                            "",
 		`rm -rf "$HOME"; echo x >"$HOME"`:                   "HOME was not a directory",
@@ -84,6 +86,9 @@ func TestHomesAreRestored(t *testing.T) {
 		_, got, words2 := ended(t, c)
 		if got != "usable\n" || !strings.Contains(strings.Join(c.Notices, "\n"), words) {
 			t.Errorf("%s: %q %q, notices %q", line, got, words2, c.Notices)
+		}
+		if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: the directory of all: %v %v", line, info, err)
 		}
 		if c, err = r.Start(t.Context(), "", "true", "", long); err != nil || len(c.Notices) > 0 {
 			t.Errorf("%s: the notice stays: %v", line, err)
