@@ -51,7 +51,7 @@ func (w *answerWriter) WriteHeader(code int) {
 	if plain {
 		_ = h.WriteSubset(&w.odd, plainAnswer) // compiled code finds what has no place in the list
 	}
-	if !plain || w.odd.Len() > 0 || (kind != nil && !plainKinds[kind[0]]) {
+	if !plain || w.odd.Len() > 0 || (kind != nil && (len(kind) != 1 || !plainKinds[kind[0]])) {
 		w.writeOther(code, h)
 		return
 	}
@@ -125,7 +125,7 @@ func (w *answerWriter) success(h http.Header) string {
 	if encoding := strings.ToLower(strings.Join(h["Content-Encoding"], ",")); encoding != "" && encoding != "identity" {
 		return "the backend encodes its answer although it was asked not to"
 	}
-	if other := charset.FindStringSubmatch(kind); other != nil && other[1] != "utf-8" && other[1] != "utf8" {
+	if strings.Contains(inUTF8.ReplaceAllString(kind, ""), "charset") { // as a client may find it: later, or as charset*
 		return "the backend's answer is in another character set than UTF-8"
 	}
 	if filtered != nil && !strings.Contains(kind, "event-stream") {
@@ -260,6 +260,9 @@ func (w *answerWriter) stop(why string) {
 // checkAnswerHeaders maps addresses, drops what an answer shall not plant, and
 // says why the answer must be stopped.
 func checkAnswerHeaders(c *call, h http.Header) string {
+	if len(h) > maxHeaders {
+		return "it has more than 256 headers"
+	}
 	why := ""
 	for key := range h {
 		switch {

@@ -40,7 +40,8 @@ func checkBody(c *call) bool {
 		return unreadable(c, err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return checkMessage(c, body)
+	wrong := readMessage(c, body)
+	return wrong == nil || refuseMessage(c, wrong)
 }
 
 // readBody reads all of a body, into one piece where its length is known.
@@ -60,18 +61,26 @@ func putBack(r *http.Request, body []byte) {
 	r.TransferEncoding = nil
 }
 
-func checkMessage(c *call, body []byte) bool {
+// readMessage says what is wrong with a body. It answers nothing: a large one is
+// read under a lock.
+func readMessage(c *call, body []byte) *badMessage {
 	h := c.r.Header
 	if h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && callShape(c, body) {
-		deep := tooDeep(body, maxDepth)
-		return deep == "" || rpcRefuse(c, http.StatusBadRequest, "json_rpc", codeInvalidRequest, deep)
+		if deep := tooDeep(body, maxDepth); deep != "" {
+			return &badMessage{codeInvalidRequest, deep}
+		}
+		return nil
 	}
 	m, wrong := parseMessage(body)
 	c.message = m
 	if wrong == nil && (h["Mcp-Method"] != nil || h["Mcp-Name"] != nil || m.version != "") {
 		wrong = disagreement(h, m)
 	}
-	return wrong == nil || rpcRefuse(c, http.StatusBadRequest, "json_rpc", wrong.code, wrong.text)
+	return wrong
+}
+
+func refuseMessage(c *call, wrong *badMessage) bool {
+	return rpcRefuse(c, http.StatusBadRequest, "json_rpc", wrong.code, wrong.text)
 }
 
 func unreadable(c *call, err error) bool {

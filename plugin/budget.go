@@ -85,7 +85,8 @@ func checkLarge(c *call) bool {
 		return checkReserved(c, io.NopCloser(io.MultiReader(bytes.NewReader(head), r.Body)), most)
 	}
 	putBack(r, head)
-	return checkMessage(c, head)
+	wrong := readMessage(c, head)
+	return wrong == nil || refuseMessage(c, wrong)
 }
 
 // checkReserved reads a body of at most n bytes and checks it.
@@ -99,7 +100,12 @@ func checkReserved(c *call, from io.ReadCloser, n int64) bool {
 	}
 	keepReserved(c, int64(len(body)))
 	putBack(c.r, body)
+	wrong := readAlone(c, body)
+	return wrong == nil || refuseMessage(c, wrong)
+}
+
+func readAlone(c *call, body []byte) *badMessage {
 	checking.Lock()
 	defer checking.Unlock()
-	return checkMessage(c, body)
+	return readMessage(c, body)
 }

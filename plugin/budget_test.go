@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // keeping is a backend that keeps its requests until it is told.
@@ -104,4 +105,39 @@ func TestBudgetOfChunkedBodies(t *testing.T) {
 	if rec := do(start(t, config(), &seen{}), r); rec.Code != 400 || inFlight != 0 {
 		t.Errorf("a body that is not sent: status %d, %d are left", rec.Code, inFlight)
 	}
+}
+
+// lingering is a client that does not read its answer.
+type lingering struct {
+	http.ResponseWriter
+	begun, read chan struct{}
+}
+
+func (u *lingering) Write(p []byte) (int, error) {
+	close(u.begun)
+	<-u.read
+	return len(p), nil
+}
+
+// Who does not read the refusal of a large body holds up nobody else's.
+func TestUnreadRefusalHoldsNobody(t *testing.T) {
+	logged(t)
+	h := start(t, config(), &seen{})
+	wrong := post("/mcp/mcp", strings.Replace(called("ping", `{"a":"`+strings.Repeat("x", smallBody)+`"}`), "2.0", "1.0", 1))
+	u := &lingering{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	ended := make(chan struct{})
+	go func() { h.ServeHTTP(u, wrong); close(ended) }()
+	<-u.begun
+	good := make(chan int, 1)
+	go func() { good <- do(h, sized("/mcp/mcp", clientToken, smallBody+1)).Code }()
+	select {
+	case code := <-good:
+		if code != 200 {
+			t.Errorf("another large body: %d", code)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another large body waits for the client that does not read")
+	}
+	close(u.read)
+	<-ended
 }

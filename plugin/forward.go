@@ -12,8 +12,8 @@ func forward(c *call, plain bool) {
 	r := c.r
 	h := r.Header
 	var odd bytes.Buffer
-	if _ = h.WriteSubset(&odd, fine); odd.Len() > 0 { // compiled code finds what has no place in the list
-		dropHeaders(c)
+	if _ = h.WriteSubset(&odd, fine); odd.Len() > 0 && !dropHeaders(c) { // compiled code finds what has no place in the list
+		return
 	}
 	r.Trailer = nil
 	h["Authorization"] = c.secrets.backend
@@ -49,15 +49,22 @@ func forward(c *call, plain bool) {
 	}
 }
 
+// maxHeaders bounds the names of headers, since interpreted code looks at each.
+const maxHeaders = 256
+
 // dropHeaders takes out what must not reach the backend.
-func dropHeaders(c *call) {
+func dropHeaders(c *call) bool {
 	h := c.r.Header
+	if len(h) > maxHeaders {
+		return refuse(c, http.StatusRequestHeaderFieldsTooLarge, "headers", "the request has more than 256 headers")
+	}
 	for key := range h {
 		if !fine[key] && (neverFits(key) || (namesSomebody(key) && !c.e.passOn[key])) {
 			delete(h, key)
 			dropped(c, "a request", key)
 		}
 	}
+	return true
 }
 
 var identity = []string{"identity"}

@@ -31,6 +31,9 @@ type badMessage struct {
 // versionKey is where a message of revision 2026-07-28 has its version.
 const versionKey = "io.modelcontextprotocol/protocolVersion"
 
+// maxID bounds an id, since each refusal repeats it.
+const maxID = 1 << 10
+
 // What the SDKs write around the arguments of a call, with the id at either end.
 var (
 	callHead = regexp.MustCompile(`^\{"(?:jsonrpc":"2\.0","id":(` + plainID + `),")?method":"tools/call","params":\{"name":"([A-Za-z0-9_.-]{1,128})","arguments":`)
@@ -96,9 +99,9 @@ func notAnObject(body []byte, wrong string) *badMessage {
 // envelope checks the members of JSON-RPC and returns what is wrong.
 func envelope(m *message, top map[string]json.RawMessage) string {
 	m.id = top["id"]
-	if m.id != nil && m.id[0] != '"' && m.id[0] != '-' && (m.id[0] < '0' || m.id[0] > '9') {
+	if m.id != nil && (len(m.id) > maxID || (m.id[0] != '"' && m.id[0] != '-' && (m.id[0] < '0' || m.id[0] > '9'))) {
 		m.id = nil
-		return "id must be a string or a number"
+		return "id must be a string or a number of at most 1024 bytes"
 	}
 	if string(top["jsonrpc"]) != `"2.0"` {
 		return `jsonrpc must be "2.0"`

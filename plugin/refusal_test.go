@@ -3,6 +3,7 @@ package plugin
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -54,7 +55,22 @@ func called(m, params string) string {
 	return `{"jsonrpc":"2.0","id":"x","method":"` + m + `","params":` + params + `}`
 }
 
+// manyHeaders have names that are in no list, so that each is looked at.
+func manyHeaders(n int) http.Header {
+	h := http.Header{}
+	for i := 0; i < n; i++ {
+		h["X-A"+strconv.Itoa(i)] = []string{"x"}
+	}
+	return h
+}
+
 var refusals = []refusal{
+	{"many headers", func(r *http.Request) {
+		for key, values := range manyHeaders(300) {
+			r.Header[key] = values
+		}
+	}, 431, nil},
+	{"a long id", payload(strings.Replace(readFile, `"id":1`, `"id":"`+strings.Repeat("1", maxID)+`"`, 1)), 400, nil},
 	{"upgrade", header("Upgrade", "websocket"), 400, nil},
 	{"h2c and another protocol", header("Upgrade", "h2c, websocket"), 400, nil},
 	{"method HEAD", method("HEAD"), 405, nil},

@@ -48,7 +48,7 @@ var (
 	escapeLineEnds = strings.NewReplacer("\v", `\u000b`, "\f", `\u000c`, "\x1c", `\u001c`, "\x1d", `\u001d`, "\x1e", `\u001e`,
 		"\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
-	charset = regexp.MustCompile(`charset\s*=\s*"?([^";,\s]*)`)
+	inUTF8 = regexp.MustCompile(`charset\s*=\s*"?utf-?8"?\s*(?:[;,]|$)`)
 
 	endpointWord = []byte("endpoint")
 	blankLine    = []byte("\n\n")

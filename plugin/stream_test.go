@@ -91,6 +91,41 @@ func TestStreamIsStopped(t *testing.T) {
 	}
 }
 
+// A client may find another character set than the first that looks like one,
+// and another type than the first of two: it would read another stream.
+func TestStreamIsReadAsClientsDo(t *testing.T) {
+	log := logged(t)
+	for _, kind := range []string{
+		"charset=utf-16le", "xcharset=utf-8; charset=utf-7", `x="charset=utf-8"; charset=utf-7`, `x="charset=utf-8;"; charset=utf-7`,
+		"charset*=utf-8''utf-7", "charset*0=utf-; charset*1=7", "charset=utf-8; charset=utf-7", "charset=utf-8x", `charset="utf-8` + "\t16\"",
+	} {
+		b := &answering{status: 200, body: "event+ADo endpo+AGk-nt\ndata: /steal\n\n", header: http.Header{"Content-Type": {"text/event-stream; " + kind}}}
+		if rec := do(start(t, foreign(), b), get("/foo/sse")); rec.Code != 502 || strings.Contains(rec.Body.String(), "steal") {
+			t.Errorf("%s: %d %q", kind, rec.Code, rec.Body.String())
+		}
+	}
+	for _, kind := range []string{"", "; charset=utf-8", `;charset="UTF-8"`, "; charset = utf8 ; x=y", ";boundary=charse"} {
+		b := &answering{status: 200, body: "event: endpoint\ndata: /m\n\n", header: http.Header{"Content-Type": {"text/event-stream" + kind}}}
+		if rec := do(start(t, foreign(), b), get("/foo/sse")); rec.Body.String() != "event: endpoint\ndata: /foo/m\n\n" {
+			t.Errorf("twin %s: %d %q", kind, rec.Code, rec.Body.String())
+		}
+	}
+	for kinds, want := range map[string]string{"application/json,text/event-stream": "", "application/json": evil} {
+		b := &answering{status: 200, body: evil, header: http.Header{"Content-Type": strings.Split(kinds, ","), "Content-Length": {"43"}}}
+		if rec := do(start(t, foreign(), b), post("/foo/mcp", called("tools/call", `{"name":"read_file"}`))); rec.Body.String() != want {
+			t.Errorf("%s: %d %q", kinds, rec.Code, rec.Body.String())
+		}
+	}
+	for n, want := range map[int]int{maxHeaders: 200, maxHeaders + 1: 502} {
+		if rec := do(start(t, foreign(), &answering{status: 200, header: manyHeaders(n)}), get("/foo/x")); rec.Code != want {
+			t.Errorf("an answer with %d headers: %d", n, rec.Code)
+		}
+	}
+	if !strings.Contains(log.String(), "another character set") {
+		t.Error("no line says why")
+	}
+}
+
 // The backend sends its second event only after the client has the first one, or
 // its second part of any other answer.
 func TestStreamIsFlushed(t *testing.T) {
