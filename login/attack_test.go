@@ -130,11 +130,12 @@ func TestRegistration(t *testing.T) {
 		"redirect_uris": []string{
 			cursor, "https://www.cursor.com/agents/mcp/oauth/callback", "http://localhost:8787/callback", "cursor://evil/oauth/callback", "javascript:alert(1)",
 			"http://192.168.1.1/cb", "https://a@b.example/", "myapp:cb", "data:text/html,x", "https://x.example/#f", "https://ü.example/", "http://evil.example/",
+			"https://%D1%81laude.ai/cb", "https://claude.ai%E2%95%B1cb.evil.example/", "https://claude.ai%C2%AD.evil.example/", "https://xn--bcher-kva.example/%C3%BC",
 		},
 		"token_endpoint_auth_method": "client_secret_basic", "grant_types": []string{"authorization_code", "refresh_token"}, "client_name": "Cur\u202esor\n",
 	})
 	uris, _ := a.json["redirect_uris"].([]any)
-	if a.status != 201 || len(uris) != 3 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" || strings.Contains(a.body, "null") {
+	if a.status != 201 || len(uris) != 4 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" || strings.Contains(a.body, "null") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a.text("client_name") != "Cur sor" || a.text("client_secret") != "" {

@@ -27,7 +27,8 @@ func usable(uris []string) (kept []string) {
 }
 
 // printable leaves out what browsers and servers read differently: blanks, control and
-// non-ASCII characters, quotes, the backslash, user parts and fragments.
+// non-ASCII characters, quotes, the backslash, user parts and fragments. In a host none of
+// them may stand escaped either: the page shows it decoded, letters that look like others.
 var printable = regexp.MustCompile("^[!$-&(-;=?A-[\\]^_`a-z{|}~]{1,1000}$")
 
 // cursorLink is Cursor's, the only redirect URI with an app's own scheme that is taken.
@@ -40,7 +41,7 @@ func allowed(raw string) bool {
 		return true
 	}
 	u, err := url.Parse(raw)
-	if err != nil || !printable.MatchString(raw) || u.Hostname() == "" || u.User != nil {
+	if err != nil || !printable.MatchString(raw) || !printable.MatchString(u.Host) || u.Hostname() == "" || u.User != nil {
 		return false
 	}
 	_, err = strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
