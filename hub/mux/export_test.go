@@ -6,3 +6,10 @@ func Subscriptions(l *Link) int {
 	defer l.mu.Unlock()
 	return len(l.subs)
 }
+
+// Asked is how many requests of the server wait for a client's answer.
+func Asked(l *Link) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.asked)
+}

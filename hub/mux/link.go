@@ -29,6 +29,10 @@ const linger = 10 * time.Second
 // a server that is shared has nobody to send its updates to.
 const maxSubs, maxURI = 10000, 4096
 
+// The server's own requests that wait for an answer: how many, and how long an id
+// may be. It is kept until the client answers or leaves.
+const maxAsked, maxID = 1000, 1024
+
 // Client is one session of a client. Its methods must not block.
 type Client interface {
 	// Push hands over a request or notification of the server that belongs to

@@ -61,3 +61,53 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		t.Errorf("%d subscriptions of nobody are remembered", n)
 	}
 }
+
+// asking is a server that asks with the ids that it is given.
+type asking struct {
+	mute
+	lines chan string
+	sent  chan string
+}
+
+func (a asking) Send(m upstream.Outgoing) error {
+	a.sent <- string(m.Raw)
+	return nil
+}
+
+func (a asking) Receive() ([]byte, error) {
+	if line, ok := <-a.lines; ok {
+		return []byte(line), nil
+	}
+	return nil, upstream.ErrClosed
+}
+
+type willing struct{ client }
+
+func (*willing) Supports(string) bool { return true }
+
+// What a server asks is remembered until it is answered: ids take bounded memory.
+func TestAskedIdsAreBounded(t *testing.T) {
+	conn := asking{lines: make(chan string), sent: make(chan string, 10)}
+	l := mux.New(conn, mux.Options{Ended: func(*mux.Link, error) {}})
+	defer close(conn.lines)
+	who := &willing{}
+	m, err := jsonrpc.Parse(jsonrpc.Request("1", "ping", []byte("{}")))
+	if err == nil {
+		err = l.Start(&mux.Call{Message: m, Client: who, Sink: who})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-conn.sent
+	ask := func(id string) { conn.lines <- `{"jsonrpc":"2.0","id":"` + id + `","method":"sampling/createMessage"}` }
+	ask(strings.Repeat("x", 8<<10))
+	if fault := <-conn.sent; !strings.Contains(fault, "error") || mux.Asked(l) != 0 {
+		t.Errorf("an id of 8 KiB is remembered; the server was told %.100s", fault)
+	}
+	ask("short")
+	ask("another")
+	conn.lines <- `{"jsonrpc":"2.0","method":"notifications/message"}` // so that both were taken
+	if n := mux.Asked(l); n != 2 {
+		t.Errorf("twin: %d of two short ids are remembered", n)
+	}
+}

@@ -122,7 +122,7 @@ func (l *Link) toCall(m *jsonrpc.Message, at jsonrpc.Span, original func(*Call) 
 func (l *Link) ask(m *jsonrpc.Message) {
 	l.mu.Lock()
 	client := l.concerned()
-	if client != nil && client.Supports(m.Method) && len(l.asked) < 1000 {
+	if client != nil && client.Supports(m.Method) && len(l.asked) < maxAsked && len(m.ID()) <= maxID {
 		l.asked[string(m.ID())] = client
 	} else {
 		client = nil

@@ -77,6 +77,39 @@ func TestPanicIsOneFailedCall(t *testing.T) {
 	check(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}`)
 }
 
+// What a session keeps for its life is small, whatever else may be large.
+func TestGreetingIsBounded(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	f := mcphttp.New(session.NewTable(10), log)
+	srv := httptest.NewServer(httpd.Streams(log)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.ServeMCP(w, r, "/mcp", frail{})
+	})))
+	defer srv.Close()
+	session := ""
+	for _, c := range []struct {
+		method, id string
+		size, want int
+	}{
+		{"initialize", `"id":1,`, 64 << 10, 400}, {"initialize", `"id":1,`, 60 << 10, 200}, {"notifications/initialized", "", 64 << 10, 400},
+		{"notifications/initialized", "", 60 << 10, 202}, {"tools/call", `"id":2,`, 1 << 20, 200},
+	} {
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", srv.URL, strings.NewReader(
+			`{"jsonrpc":"2.0",`+c.id+`"method":"`+c.method+`","params":{"a":"`+strings.Repeat("x", c.size)+`"}}`))
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Mcp-Session-Id": {session}}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s of %d bytes: %d, want %d", c.method, c.size, resp.StatusCode, c.want)
+		}
+		if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+			session = id
+		}
+	}
+}
+
 // talker hands out what pushes to its sessions.
 type talker struct {
 	frail

@@ -15,6 +15,10 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 )
 
+// maxGreeting bounds what opens a session, in bytes: it is kept as long as the
+// session is, and there are many.
+const maxGreeting = 64 << 10
+
 // read takes the message out of a request, or answers why it cannot.
 func read(w http.ResponseWriter, r *http.Request) *jsonrpc.Message {
 	if !isJSON(r.Header.Get("Content-Type")) {
@@ -32,6 +36,9 @@ func read(w http.ResponseWriter, r *http.Request) *jsonrpc.Message {
 	// What is no notification must not pass as one: a server may run it.
 	if err == nil && m.Method != "" && !m.IsRequest() && !strings.HasPrefix(m.Method, "notifications/") {
 		err = fmt.Errorf("%s without an id", m.Method)
+	}
+	if err == nil && len(body) > maxGreeting && (m.Method == "initialize" || m.Method == "notifications/initialized") {
+		err = fmt.Errorf("%s is longer than 64 KiB", m.Method)
 	}
 	if err != nil {
 		writeJSON(w, http.StatusBadRequest, jsonrpc.Fault(nil, jsonrpc.ParseError, "the body is refused: %v", err))
