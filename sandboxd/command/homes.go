@@ -119,7 +119,7 @@ func (h *Homes) enter(person string) (dir string, notices []string, leave func()
 // for everybody.
 func restoreMode(base string) {
 	if info, err := os.Lstat(base); err == nil && info.IsDir() && info.Mode().Perm() != 0o700 {
-		_ = os.Chmod(base, 0o700) // what cannot be restored fails in furnish, in words
+		_ = os.Chmod(base, 0o700) // what cannot be restored fails in furnish, with an error message
 	}
 }
 
