@@ -96,8 +96,9 @@ func (w *world) echo() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
 func (w *world) file() func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
 	name, content, write := rand.Text(), "", false
 	return func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
-		if write = !write; write || content == "" {
+		if write = !write || content == ""; write {
 			next := strings.Repeat(rand.Text()+"\n", 200)
+			content = "" // unknown, until the answer comes
 			return &mcp.CallToolParams{Name: "write_file", Arguments: rig.Args{"path": name, "content": next}}, func(r *mcp.CallToolResult) string {
 				if r.IsError {
 					return "not written"
