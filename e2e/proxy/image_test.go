@@ -36,7 +36,7 @@ func TestImage(t *testing.T) {
 		return b.docker.Container("--user", "1234:1234", "--group-add", group, "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
 			"--read-only", "--network", "none", "--pids-limit", "64", "--memory", "256m",
 			"-v", "/var/run/docker.sock:/var/run/docker.sock", "-v", b.dir+":/config:ro", "-v", b.dir+":/run/secrets:ro", "-v", b.dir+":/run/proxy",
-			"-e", "INSTANCE="+b.instance, "-e", "HUB_UID="+strconv.Itoa(os.Getuid()), "-e", "LISTEN_SOCKET=/run/proxy/proxy.sock", image)
+			"-e", "FORBIDDEN_SOURCES=none", "-e", "INSTANCE="+b.instance, "-e", "HUB_UID="+strconv.Itoa(os.Getuid()), "-e", "LISTEN_SOCKET=/run/proxy/proxy.sock", image)
 	}
 	id := run("54321")
 	b.docker.Run("wait", id)
