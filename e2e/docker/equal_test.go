@@ -48,7 +48,7 @@ func dockerRunEquals(t *testing.T, d *rig.Docker, c *rig.Checkout) {
 		t.Errorf("user or mounts differ: %s %q and %s %q", run.Config.User, targets(run), compose.Config.User, targets(compose))
 	}
 	// Compose passes the defaults that a user may change in .env; everything else is equal.
-	optional := []string{"MCP_TOOLS=", "MCP_PROTECTED_PATHS=", "MCP_COMMAND_NETWORK=", "MCP_JAIL=", "MCP_AUDIT_ARGUMENTS=", "MCP_SYSV_IPC="}
+	optional := []string{"MCP_TOOLS=", "MCP_PROTECTED_PATHS=", "MCP_COMMAND_NETWORK=", "MCP_JAIL=", "MCP_AUDIT_ARGUMENTS=", "MCP_SYSV_IPC=", "MCP_MAX_PROCESSES="}
 	if a, b := environment(run, optional), environment(compose, optional); !slices.Equal(a, b) {
 		t.Errorf("environments differ:\n%q\n%q", a, b)
 	}
