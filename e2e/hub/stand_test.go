@@ -133,7 +133,10 @@ func (s *stand) openTo(addr, to, token string, transport http.RoundTripper) stri
 		// begins, and its client, which looks for more, takes that for a failure
 		// and cuts a quick answer off.
 		body, _ := io.ReadAll(r.In.Body)
-		r.Out.Body = io.NopCloser(bytes.NewReader(body))
+		r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		if len(body) == 0 { // else it goes out as a chunked body, which the edge refuses on GET
+			r.Out.Body = http.NoBody
+		}
 	}}
 	srv := &http.Server{Addr: addr, Handler: proxy, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.ListenAndServe() }()

@@ -32,8 +32,6 @@ func Section(t testing.TB, page, name, text string) {
 		if err := os.WriteFile(path, []byte(head+begin+text+end+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	case old == "":
-		t.Logf("%s, part %q, was never written: go test -update", page, name)
 	case old != text:
 		t.Errorf("%s, part %q, is not what this run found (go test -update writes it); now:\n%s", page, name, text)
 	}
