@@ -9,7 +9,7 @@ import (
 
 // stdio converts a server that the other program starts itself.
 func (c *conversion) stdio() bool {
-	command, args := c.text("command"), []string{}
+	command, args := strings.TrimSpace(c.text("command")), []string{}
 	list, _ := c.in["args"].([]any)
 	for _, v := range list {
 		s, _ := v.(string)
