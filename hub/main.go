@@ -1,6 +1,6 @@
 // Command sallyport-hub serves third-party MCP servers, each confined as mcp.json
 // describes. A message meets the folders in this order: service (settings, who may
-// enter), transport, aggregate, lifecycle, mux, upstream; pins is what the hub
+// enter), internal/mcphttp, aggregate, lifecycle, mux, upstream; pins is what the hub
 // remembers.
 package main
 

@@ -44,8 +44,8 @@ type Hub struct {
 	end      context.CancelFunc
 }
 
-// Main is "sallyport-hub": it serves until ctx ends, or accepts tool
-// definitions. It returns 0 after an orderly end, 1 when serving failed, 2 for
+// Main is "sallyport-hub": it serves until ctx ends.
+// It returns 0 after an orderly end, 1 when serving failed, 2 for
 // wrong settings and 3 when the jail cannot be built.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, err := Parse(args, os.LookupEnv)
