@@ -22,7 +22,7 @@ var reviewed = []struct{ question, files string }{
 
 // mostReviewed bounds the sum, in lines of code: an evening's reading. Without the
 // egress proxy and approvals, which came later, it is below 2,500.
-const mostReviewed = 2900
+const mostReviewed = 2950
 
 // TestReviewersList keeps the list in docs/request-path.md true, and short.
 func TestReviewersList(t *testing.T) {

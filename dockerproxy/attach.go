@@ -59,7 +59,8 @@ func (l *link) start(s *lease) (*net.UnixConn, *bufio.Reader, io.ReadCloser, err
 		return nil, nil, nil, err
 	}
 	// The wait outlives this call: it ends with the container.
-	exit, err := l.docker.open(context.WithoutCancel(ctx), "POST", "/containers/"+c.ID+"/wait", url.Values{"condition": {"removed"}}, nil)
+	exit, err := l.docker.open(context.WithoutCancel(ctx), "POST", "/containers/"+c.ID+"/wait",
+		url.Values{"condition": {"removed"}}, nil)
 	if err == nil {
 		if err = l.docker.call(ctx, "POST", "/containers/"+c.ID+"/start", nil, nil, nil); err != nil {
 			exit.Close()

@@ -39,7 +39,8 @@ func (p *proxy) inspect(ctx context.Context, name, server string) (*inspected, e
 	}
 	owner, of := c.Config.Labels[container.LabelOwner], c.Config.Labels[container.LabelServer]
 	if owner != p.instance || of != server || len(c.ID) < 12 {
-		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q", container.Name(server, p.instance), c.ID, owner, of)
+		return nil, fmt.Errorf("the name %s is held by container %.12s of owner %.40q, server %.70q",
+			container.Name(server, p.instance), c.ID, owner, of)
 	}
 	return &c, nil
 }
@@ -74,7 +75,8 @@ func (p *proxy) remove(ctx context.Context, name, server string) error {
 func (p *proxy) stop(ctx context.Context, id, server string) error {
 	c, err := p.inspect(ctx, id, server)
 	if err == nil && c.State.Status == "running" {
-		p.docker.call(ctx, "POST", "/containers/"+c.ID+"/stop", url.Values{"t": {strconv.Itoa(container.StopSeconds)}}, nil, nil)
+		p.docker.call(ctx, "POST", "/containers/"+c.ID+"/stop", url.Values{"t": {strconv.Itoa(container.StopSeconds)}},
+			nil, nil)
 	}
 	return p.remove(ctx, id, server) // by force, and says what is wrong
 }
@@ -102,7 +104,8 @@ func (p *proxy) create(ctx context.Context, e *mcpjson.Entry, env, secrets map[s
 }
 
 // make a container in place of what may be there, and say as whom it would run.
-func (p *proxy) make(ctx context.Context, e *mcpjson.Entry, image container.Image, env, secrets map[string]string) (id, user string, err error) {
+func (p *proxy) make(ctx context.Context, e *mcpjson.Entry, image container.Image, env, secrets map[string]string) (id,
+	user string, err error) {
 	name := container.Name(e.Name, p.instance)
 	if err := p.remove(ctx, name, e.Name); err != nil {
 		return "", "", err
@@ -181,7 +184,9 @@ func (p *proxy) image(ctx context.Context, c *mcpjson.DockerOptions) (container.
 	err := p.docker.call(ctx, "GET", "/images/"+c.Image+"/json", nil, nil, &image)
 	if isStatus(err, 404) {
 		if c.Pull != "missing" {
-			return image.Config, fmt.Errorf(`image %q is not present and "pull" is %q: build or pull it, or set "pull": "missing"`, c.Image, c.Pull)
+			return image.Config,
+				fmt.Errorf(`image %q is not present and "pull" is %q: build or pull it, or set "pull": "missing"`,
+					c.Image, c.Pull)
 		}
 		if err = p.pull(ctx, c.Image); err == nil {
 			err = p.docker.call(ctx, "GET", "/images/"+c.Image+"/json", nil, nil, &image)
@@ -246,7 +251,8 @@ func (p *proxy) checkVolumes(ctx context.Context, volumes []mcpjson.Volume) erro
 		case err != nil:
 			return err
 		case volume.Driver != "local" || len(volume.Options) > 0:
-			return fmt.Errorf("volume %q has driver %.40q with %d options; only plain local volumes are allowed", v.Source, volume.Driver, len(volume.Options))
+			return fmt.Errorf("volume %q has driver %.40q with %d options; only plain local volumes are allowed",
+				v.Source, volume.Driver, len(volume.Options))
 		}
 	}
 	return nil
@@ -259,7 +265,8 @@ func (p *proxy) owned(ctx context.Context) (map[string]wire.State, error) {
 		Id, State string
 		Labels    map[string]string
 	}
-	err := p.docker.call(ctx, "GET", "/containers/json", url.Values{"all": {"1"}, "filters": {string(filter)}}, nil, &list)
+	err := p.docker.call(ctx, "GET", "/containers/json", url.Values{"all": {"1"}, "filters": {string(filter)}}, nil,
+		&list)
 	all := map[string]wire.State{}
 	for _, c := range list {
 		if c.Labels[container.LabelOwner] == p.instance && c.Labels[container.LabelServer] != "" {

@@ -67,11 +67,13 @@ func (d *daemon) api() string { return fmt.Sprintf("1.%d", d.minor.Load()) }
 func (d *daemon) negotiate(ctx context.Context) error {
 	var v struct{ ApiVersion, MinAPIVersion string }
 	if err := d.call(ctx, "GET", "/version", nil, nil, &v); err != nil {
-		return fmt.Errorf("the Docker daemon does not answer (is the socket mounted, and does group_add name its group?): %w", err)
+		return fmt.Errorf("the Docker daemon does not answer (is the socket mounted, and does group_add name its "+
+			"group?): %w", err)
 	}
 	newest, oldest := minor(v.ApiVersion), minor(v.MinAPIVersion)
 	if newest < oldestAPI || oldest > newestAPI {
-		return fmt.Errorf("the Docker daemon speaks API %.20q to %.20q; 1.%d to 1.%d are supported", v.MinAPIVersion, v.ApiVersion, oldestAPI, newestAPI)
+		return fmt.Errorf("the Docker daemon speaks API %.20q to %.20q; 1.%d to 1.%d are supported", v.MinAPIVersion,
+			v.ApiVersion, oldestAPI, newestAPI)
 	}
 	d.minor.Store(int32(min(newest, newestAPI)))
 	return nil

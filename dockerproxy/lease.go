@@ -80,7 +80,8 @@ func (p *proxy) claimSoon(ctx context.Context, server string, s *lease) error {
 // handshake tells the hub what the proxy allows.
 func (l *link) handshake(ctx context.Context, q *wire.Request) (*wire.Policy, error) {
 	if q.Version != wire.Version {
-		return nil, coded{wire.CodeVersion, fmt.Errorf("the hub speaks version %d, this proxy %d: run the two at the same release", q.Version, wire.Version)}
+		return nil, coded{wire.CodeVersion, fmt.Errorf("the hub speaks version %d, this proxy %d: run the two at the "+
+			"same release", q.Version, wire.Version)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -115,11 +116,14 @@ func (l *link) ensure(ctx context.Context, q *wire.Request) error {
 	case broken != nil:
 		return coded{wire.CodeDenied, fmt.Errorf("%s is broken in the configuration: %w", q.Server, broken)}
 	case e == nil || e.Type != mcpjson.Docker:
-		return coded{wire.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees", q.Server)}
+		return coded{wire.CodeDenied, fmt.Errorf("%s is not a docker server in the configuration that the proxy sees",
+			q.Server)}
 	case e.Hash != q.Hash:
-		return coded{wire.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json again within seconds", q.Server)}
+		return coded{wire.CodeStale, fmt.Errorf("hub and proxy know different versions of %s: both read mcp.json "+
+			"again within seconds", q.Server)}
 	case !maps.EqualFunc(e.Env, q.Env, func(_, _ string) bool { return true }):
-		return coded{wire.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else", q.Server)}
+		return coded{wire.CodeDenied, fmt.Errorf("env must hold a value for each env key of %s and nothing else",
+			q.Server)}
 	}
 	s := &lease{entry: e, done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)

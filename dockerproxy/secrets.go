@@ -35,7 +35,8 @@ func readSecrets(dir, set string) (*secrets, error) {
 	fail := func(format string, args ...any) (*secrets, error) {
 		return nil, fmt.Errorf("secrets %s: %w", name, fmt.Errorf(format, args...))
 	}
-	fd, err := syscall.Open(filepath.Join(dir, name), syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	fd, err := syscall.Open(filepath.Join(dir, name),
+		syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err == syscall.ELOOP {
 		return fail("is a symbolic link")
 	} else if err != nil {
@@ -113,7 +114,8 @@ func redact(err error, sets ...map[string]string) error {
 	for _, values := range sets {
 		for _, value := range values {
 			if len(value) > 3 && strings.Contains(err.Error(), value) {
-				return errors.New("failed; the daemon's words are withheld, for they contain a value of the environment")
+				return errors.New("failed; the daemon's words are withheld, for they contain a value of the " +
+					"environment")
 			}
 		}
 	}

@@ -56,7 +56,8 @@ func readSettings(getenv func(string) string) (settings, error) {
 	}
 	mode, err := strconv.ParseUint(value("SOCKET_MODE", "0660"), 8, 32)
 	if s.socketMode = os.FileMode(mode); err != nil || mode&^0o660 != 0 || mode&0o600 != 0o600 {
-		mistakes = append(mistakes, errors.New("SOCKET_MODE: must be 0600, 0620, 0640 or 0660: everyone who can open the socket can use it"))
+		mistakes = append(mistakes, errors.New("SOCKET_MODE: must be 0600, 0620, 0640 or 0660: everyone who can open "+
+			"the socket can use it"))
 	}
 	uid, err := strconv.ParseUint(value("HUB_UID", strconv.Itoa(os.Getuid())), 10, 32)
 	if s.hubUID = uint32(uid); err != nil {
@@ -79,7 +80,8 @@ func readSettings(getenv func(string) string) (settings, error) {
 func forbiddenSources(value string) ([]string, error) {
 	switch value {
 	case "":
-		return nil, errors.New("FORBIDDEN_SOURCES is required: the host's paths of the workspace and of this installation, with : between them " +
+		return nil, errors.New("FORBIDDEN_SOURCES is required: the host's paths of the workspace and of this " +
+			"installation, with : between them " +
 			"(make env writes SALLYPORT_FORBIDDEN_SOURCES into .env), or none where no sandbox runs on this host")
 	case "none":
 		return nil, nil
@@ -87,7 +89,8 @@ func forbiddenSources(value string) ([]string, error) {
 	var all []string
 	for p := range strings.SplitSeq(value, ":") {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
-			return nil, fmt.Errorf("FORBIDDEN_SOURCES: %q must be an absolute path below / without . and .. and without a slash at its end", p)
+			return nil, fmt.Errorf("FORBIDDEN_SOURCES: %q must be an absolute path below / without . and .. and "+
+				"without a slash at its end", p)
 		}
 		all = append(all, p)
 	}

@@ -17,7 +17,8 @@ func main() {
 		Start: "Without a command it serves.",
 		Commands: []cli.Command{
 			{Name: "serve", Help: "serve the servers of mcp.json (the default)", Main: service.Main},
-			{Name: "health", Help: "ask a running hub whether it is well", Main: health.Command("sallyport-hub", "MCP_ADDR", "127.0.0.1:18081")},
+			{Name: "health", Help: "ask a running hub whether it is well",
+				Main: health.Command("sallyport-hub", "MCP_ADDR", "127.0.0.1:18081")},
 		},
 		Default: "serve",
 		Moved:   map[string]string{"accept": "sallyport accept"},

@@ -19,9 +19,11 @@ func setCapabilities(all bool, caps ...uintptr) error {
 	}
 	var errno syscall.Errno
 	if all {
-		_, _, errno = syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
+		_, _, errno = syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&data[0])), 0)
 	} else {
-		_, _, errno = unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
+		_, _, errno = unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)),
+			uintptr(unsafe.Pointer(&data[0])), 0)
 	}
 	if errno != 0 {
 		return fmt.Errorf("capset: %w", errno)

@@ -135,7 +135,8 @@ func (j *Jail) open(needABI int) error {
 		return errors.New("the network allowlist needs the full jail: a process group has no network of its own")
 	}
 	if os.Geteuid() == 0 {
-		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up first")
+		return errors.New("commands do not run as root, whom no limit holds: start as another user, or give root up " +
+			"first")
 	}
 	if err := children.start(); err != nil {
 		return err
@@ -156,8 +157,10 @@ func (j *Jail) open(needABI int) error {
 
 func (j *Jail) openFull(needABI int) (err error) {
 	if j.cfg.InContainer {
-		if path, err := procfs.MountedSocket(append(slices.Clip(j.cfg.Writable), j.cfg.Private...), j.cfg.Keyed); path != "" || err != nil {
-			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do not mount it", path, err)
+		if path, err := procfs.MountedSocket(append(slices.Clip(j.cfg.Writable), j.cfg.Private...),
+			j.cfg.Keyed); path != "" || err != nil {
+			return fmt.Errorf("commands could connect to the socket %s that is mounted into the container (%v): do "+
+				"not mount it", path, err)
 		}
 	}
 	if j.abi, err = landlockABI(); err != nil || j.abi < needABI {
@@ -210,8 +213,10 @@ func (j *Jail) Notices() []string {
 	if j.cfg.Mode == Full {
 		return nil
 	}
-	return []string{"MCP_JAIL=group: commands are only a process group. Nothing but the account keeps them from this server's token, " +
-		"from other files and processes of the account and from the network, and what leaves the group outlives its command."}
+	return []string{"MCP_JAIL=group: commands are only a process group. Nothing but the account keeps them from this " +
+		"server's token, " +
+		"from other files and processes of the account and from the network, and what leaves the group outlives its " +
+		"command."}
 }
 
 // Close stops all that still runs, at once, and waits for it: for the grace at

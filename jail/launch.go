@@ -40,7 +40,8 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 	defer status.Close()
 	ours := &descriptors{child} // closed here as soon as the child has its copies
 	defer ours.close()
-	files := [stub.Descriptors]*os.File{0: c.Stdin, 1: ours.add(p.out.pipe(c.Stdout)), 2: ours.add(p.out.pipe(c.Stderr)),
+	files := [stub.Descriptors]*os.File{0: c.Stdin, 1: ours.add(p.out.pipe(c.Stdout)),
+		2:             ours.add(p.out.pipe(c.Stderr)),
 		stub.StatusFD: child, stub.DirFD: c.Dir, stub.FilterFD: p.jail.filter}
 	if c.Stdin == nil {
 		files[0] = ours.add(os.Open(os.DevNull))

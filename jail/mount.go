@@ -27,12 +27,15 @@ func (w Workspace) reachable() (Workspace, error) {
 	}
 	if os.Getenv(boundVariable) == w.Path && sameFile(w.Path, boundPath) {
 		// What was to be said before the exec comes first: the log begins here.
-		w.Notices = append(strings.Split(os.Getenv(boundVariable+"_NOTICES"), "\n"), fmt.Sprintf("uid %d cannot enter %s by name: commands see it as %s", w.UID, w.Path, boundPath))
+		w.Notices = append(strings.Split(os.Getenv(boundVariable+"_NOTICES"), "\n"),
+			fmt.Sprintf("uid %d cannot enter %s by name: commands see it as %s", w.UID, w.Path, boundPath))
 		w.Path = boundPath
 		return w, nil
 	}
-	return w, fmt.Errorf("uid %d, which owns the workspace %s, cannot enter a directory above it, and binding it to %s failed: %w; "+
-		"move the workspace, or let others enter the directories above it (chmod o+x), or start as their owner", w.UID, w.Path, boundPath, w.bind())
+	return w, fmt.Errorf("uid %d, which owns the workspace %s, cannot enter a directory above it, and binding it to "+
+		"%s failed: %w; "+
+		"move the workspace, or let others enter the directories above it (chmod o+x), or start as their owner", w.UID,
+		w.Path, boundPath, w.bind())
 }
 
 // ownerCanEnter asks the kernel, from a thread that is the owner to the file
@@ -93,7 +96,8 @@ func (w Workspace) bind() error {
 	if err := unix.Mount(w.Path, boundPath, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), boundVariable+"="+w.Path, boundVariable+"_NOTICES="+strings.Join(w.Notices, "\n")))
+	return syscall.Exec("/proc/self/exe", os.Args,
+		append(os.Environ(), boundVariable+"="+w.Path, boundVariable+"_NOTICES="+strings.Join(w.Notices, "\n")))
 }
 
 func sameFile(a, b string) bool {

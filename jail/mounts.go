@@ -115,7 +115,8 @@ func privateMounts(writable []string) error {
 		}
 	}
 	for _, dir := range lead {
-		if err := unix.MountSetattr(unix.AT_FDCWD, dir, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, dir, 0,
+			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -134,7 +135,8 @@ func leading(writable []string) (mounts []string, err error) {
 				if err := os.Mkdir(at, 0o755); err != nil {
 					return nil, err
 				}
-				if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+				if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+					"mode=755,size=1m"); err != nil {
 					return nil, fmt.Errorf("%s: %w", at, err)
 				}
 				mounts = append(mounts, at)

@@ -94,7 +94,8 @@ func budgetOf(steps []stub.Step) uint64 {
 // throwaway starts a child of our own making and returns what it printed.
 func (j *Jail) throwaway(listen func() (io.Closer, error), prepare prepare) (string, error) {
 	var out, trouble bytes.Buffer
-	c := Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Listen: listen, Timeout: startBound}
+	c := Command{Args: []string{"/bin/sh", "-c", ":"}, Stdout: &out, Stderr: &trouble, Listen: listen,
+		Timeout: startBound}
 	p, err := j.begin(context.Background(), c, prepare)
 	if err != nil {
 		return "", err
@@ -108,7 +109,9 @@ func (j *Jail) throwaway(listen func() (io.Closer, error), prepare prepare) (str
 // unbuilt adds to a reason what the owner can do about it.
 func unbuilt(err error) error {
 	return errors.Join(fmt.Errorf("the jail cannot be built: %w", err), errors.New(
-		"  To run without it, which loses every restriction but the account itself, start with MCP_JAIL=group (docs/jail.md):\n"+
-			"  commands could then read this server's token and the account's other files, signal its processes, use the network,\n"+
+		"  To run without it, which loses every restriction but the account itself, start with MCP_JAIL=group "+
+			"(docs/jail.md):\n"+
+			"  commands could then read this server's token and the account's other files, signal its processes, use "+
+			"the network,\n"+
 			"  and leave processes behind."))
 }

@@ -51,7 +51,8 @@ func Prepare(name string) (Workspace, error) {
 }
 
 // system is what root never gives away, be it by a slip or by a link.
-var system = regexp.MustCompile(`^/((bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|run|sbin|sys|usr)(/.*)?|(home|media|mnt|opt|root|srv|tmp|var)(/tmp|/lib|/log)?)$`)
+var system = regexp.MustCompile(`^/((bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|run|sbin|sys|usr)(/.*)?|` +
+	`(home|media|mnt|opt|root|srv|tmp|var)(/tmp|/lib|/log)?)$`)
 
 // forRoot finds the identity that root gives itself up for.
 func (w Workspace) forRoot(dir *os.File) (Workspace, error) {
@@ -63,18 +64,23 @@ func (w Workspace) forRoot(dir *os.File) (Workspace, error) {
 	if w.UID == 0 {
 		w.UID = fallbackID
 		if system.MatchString(w.Path) {
-			return w, fmt.Errorf("workspace %s belongs to root and to the system: it is not given to anybody, take another", w.Path)
+			return w, fmt.Errorf("workspace %s belongs to root and to the system: it is not given to anybody, take "+
+				"another", w.Path)
 		}
 		if name := roots(dir); name != "" {
-			return w, fmt.Errorf("workspace %s belongs to root and holds files of root's, such as %s: commands never run as root and could not work with them, "+
-				"and git would refuse the repository, to root too once the directory has another owner. Three ways out: serve another directory; "+
-				"give all of it away (chown -R %d:%d %s); or serve a clone (git clone %s DIR && chown -R %d:%d DIR)", w.Path, name, w.UID, w.GID, w.Path, w.Path, w.UID, w.GID)
+			return w, fmt.Errorf("workspace %s belongs to root and holds files of root's, such as %s: commands never "+
+				"run as root and could not work with them, "+
+				"and git would refuse the repository, to root too once the directory has another owner. Three ways "+
+				"out: serve another directory; "+
+				"give all of it away (chown -R %d:%d %s); or serve a clone (git clone %s DIR && chown -R %d:%d DIR)",
+				w.Path, name, w.UID, w.GID, w.Path, w.Path, w.UID, w.GID)
 		}
 		if err := dir.Chown(w.UID, w.GID); err != nil {
 			return w, fmt.Errorf("workspace %s belongs to root and cannot be given to uid %d: %w; "+
 				"start as another user (--user UID:GID) or chown it yourself", w.Path, w.UID, err)
 		}
-		w.Notices = append(w.Notices, fmt.Sprintf("workspace %s belonged to root: the directory itself (not its contents) now belongs to %d:%d", w.Path, w.UID, w.GID))
+		w.Notices = append(w.Notices, fmt.Sprintf("workspace %s belonged to root: the directory itself (not its "+
+			"contents) now belongs to %d:%d", w.Path, w.UID, w.GID))
 	}
 	w.Notices = append(w.Notices, fmt.Sprintf("started as root: continuing as %d:%d", w.UID, w.GID))
 	return w.reachable()
@@ -106,7 +112,8 @@ func (w Workspace) DropRoot() error {
 			return fmt.Errorf("drop root: keeping capabilities of the user namespace: %w", errno)
 		}
 	}
-	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(w.GID, w.GID, w.GID), syscall.Setresuid(w.UID, w.UID, w.UID)); err != nil {
+	if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(w.GID, w.GID, w.GID),
+		syscall.Setresuid(w.UID, w.UID, w.UID)); err != nil {
 		return fmt.Errorf("drop root for %d:%d: %w", w.UID, w.GID, err)
 	}
 	if errOutside == nil {

@@ -50,7 +50,8 @@ func main() {
 			{Name: "grants", Help: "list the connected clients", Main: verb("grants", 0)},
 			{Name: "revoke", Help: "withdraw one: its id in grants", Main: verb("revoke", 1)},
 			{Name: "clients", Help: "list those that registered", Main: verb("clients", 0)},
-			{Name: "health", Help: "ask a running server whether it is well", Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
+			{Name: "health", Help: "ask a running server whether it is well",
+				Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
 		},
 		Default: "serve",
 	}.Main()
@@ -105,10 +106,12 @@ func run(ctx context.Context, set *settings.Settings, log *slog.Logger) error {
 		return err
 	}
 	if !set.Config.OwnHost {
-		log.Info(`each consent asks for password or passkey again, since login.json does not say "ownHost": true (docs/login.md)`)
+		log.Info(`each consent asks for password or passkey again, since login.json does not say "ownHost": true ` +
+			`(docs/login.md)`)
 	}
 	if code := site.SetupCode(); code != "" {
-		log.Warn("nobody owns this login yet: type this one-time code into the issuer's page within ten minutes", "code", code)
+		log.Warn("nobody owns this login yet: type this one-time code into the issuer's page within ten minutes",
+			"code", code)
 	}
 	log.Info("serving", "address", set.Addr, "issuer", set.Config.Issuer, "version", process.Version)
 	go func() {
@@ -155,14 +158,16 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 		row("GRANT", "CLIENT", "RETURNS TO", "TOOLS", "EGRESS", "LAST USED", "UNTIL")
 		o.issuer.Store.View(func(s *store.State) {
 			for _, g := range s.Sorted() {
-				row(g.ID, quoted(g.Client.Name), client.Target(g.Redirect), strings.Join(g.Tools, ","), strings.Join(g.Egress, ","),
+				row(g.ID, quoted(g.Client.Name), client.Target(g.Redirect), strings.Join(g.Tools, ","),
+					strings.Join(g.Egress, ","),
 					g.LastUsed.UTC().Format(time.RFC3339), g.Expires.UTC().Format(time.DateOnly))
 			}
 		})
 	case "clients":
 		row("CLIENT", "NAME", "RETURNS TO", "SINCE")
 		o.issuer.Store.View(func(s *store.State) {
-			for _, c := range slices.SortedFunc(maps.Values(s.Clients), func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) }) {
+			for _, c := range slices.SortedFunc(maps.Values(s.Clients),
+				func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) }) {
 				row(c.ID, quoted(c.Name), strings.Join(c.Redirects, ","), c.Created.UTC().Format(time.RFC3339))
 			}
 		})

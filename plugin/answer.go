@@ -37,7 +37,8 @@ var errClosed = errors.New("sallyport: the answer was stopped")
 const maxHeld = 16 << 20
 
 // plainKinds are content types of answers in one piece.
-var plainKinds = map[string]bool{"application/json": true, "application/json; charset=utf-8": true, "text/plain; charset=utf-8": true, "text/plain": true}
+var plainKinds = map[string]bool{"application/json": true, "application/json; charset=utf-8": true,
+	"text/plain; charset=utf-8": true, "text/plain": true}
 
 // WriteHeader decides what the answer is. Most are plain: a success of known
 // length, of a kind that no client takes for an event stream.
@@ -47,7 +48,8 @@ func (w *answerWriter) WriteHeader(code int) {
 	}
 	h := w.ResponseWriter.Header()
 	kind := h["Content-Type"]
-	plain := code >= 200 && code < 300 && (h["Content-Length"] != nil || (kind == nil && code != 200)) && !w.c.e.cfg.FilterTools && w.c.method != "GET"
+	plain := code >= 200 && code < 300 && (h["Content-Length"] != nil || (kind == nil && code != 200)) &&
+		!w.c.e.cfg.FilterTools && w.c.method != "GET"
 	if plain {
 		_ = h.WriteSubset(&w.odd, plainAnswer) // compiled code finds what has no place in the list
 	}
@@ -87,7 +89,8 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 	why := checkAnswerHeaders(w.c, h)
 	switch {
 	case code == http.StatusUnauthorized || code == http.StatusProxyAuthRequired:
-		why = "the backend answers " + strconv.Itoa(code) + ": it wants a token that the edge does not send it; give backendTokenFile the backend's own"
+		why = "the backend answers " + strconv.Itoa(code) +
+			": it wants a token that the edge does not send it; give backendTokenFile the backend's own"
 	case code < 100 || code > 999:
 		why = "the backend answers with the status " + strconv.Itoa(code)
 	case why == "" && code < 300:
@@ -125,7 +128,8 @@ func (w *answerWriter) success(h http.Header) string {
 	if encoding := strings.ToLower(strings.Join(h["Content-Encoding"], ",")); encoding != "" && encoding != "identity" {
 		return "the backend encodes its answer although it was asked not to"
 	}
-	if strings.Contains(inUTF8.ReplaceAllString(kind, ""), "charset") { // as a client may find it: later, or as charset*
+	// as a client may find it: later, or as charset*
+	if strings.Contains(inUTF8.ReplaceAllString(kind, ""), "charset") {
 		return "the backend's answer is in another character set than UTF-8"
 	}
 	if filtered != nil && !strings.Contains(kind, "event-stream") {

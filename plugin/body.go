@@ -29,7 +29,8 @@ func checkBody(c *call) bool {
 	h := r.Header
 	kind := h["Content-Type"]
 	if h["Content-Encoding"] != nil || len(kind) != 1 || (kind[0] != "application/json" && !jsonContent(kind[0])) {
-		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest, "send application/json in UTF-8, without Content-Encoding")
+		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest,
+			"send application/json in UTF-8, without Content-Encoding")
 	}
 	n := r.ContentLength
 	if n < 0 || n > smallBody || n > c.e.cfg.MaxBodyBytes {
@@ -92,7 +93,8 @@ func unreadable(c *call, err error) bool {
 }
 
 func tooLarge(c *call) bool {
-	return rpcRefuse(c, http.StatusRequestEntityTooLarge, "body_size", codeInvalidRequest, "the body is over this endpoint's limit")
+	return rpcRefuse(c, http.StatusRequestEntityTooLarge, "body_size", codeInvalidRequest,
+		"the body is over this endpoint's limit")
 }
 
 // jsonContent also stops a page's simple cross-origin POST, which cannot have

@@ -44,7 +44,9 @@ var (
 
 // compile turns a configuration into an edge without next.
 func compile(cfg *Config, name string, m *mistakes) *edge {
-	e := &edge{cfg: cfg, name: name, log: logger(out, name, levels[cfg.LogLevel]), audit: logger(waiting, name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64, hub: cfg.Backend == "hub", foreign: cfg.Backend == "other",
+	e := &edge{cfg: cfg, name: name, log: logger(out, name, levels[cfg.LogLevel]),
+		audit: logger(waiting, name, slog.LevelInfo), origins: map[string]bool{}, keep: math.MaxUint64,
+		hub: cfg.Backend == "hub", foreign: cfg.Backend == "other",
 		inner: map[string]bool{}, told: map[string]bool{}}
 	m.unknown("", cfg.Extra)
 	m.choice("backend", cfg.Backend, "sandbox", "hub", "other")
@@ -53,7 +55,8 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	m.choice("logLevel", cfg.LogLevel, "debug", "info", "warn", "error")
 	m.number("maxBodyBytes", cfg.MaxBodyBytes, 1<<30)
 	m.number("failuresPerMinute", int64(cfg.FailuresPerMinute), 1000000)
-	m.when(cfg.FilterTools && cfg.Backend != "other", "filterTools is for backend: other: a %s filters its own list", cfg.Backend)
+	m.when(cfg.FilterTools && cfg.Backend != "other", "filterTools is for backend: other: a %s filters its own list",
+		cfg.Backend)
 	e.prefix = pathSetting(m, "pathPrefix", cfg.PathPrefix)
 	e.plain = regexp.MustCompile("^" + regexp.QuoteMeta(e.prefix) + pathForm.String()[1:])
 	e.backendPath = e.prefix
@@ -79,7 +82,8 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 func addOrigins(m *mistakes, key string, list []string, to map[string]bool) {
 	for _, o := range list {
 		o = strings.TrimSpace(o)
-		m.when(!originForm.MatchString(o), "%s has %q: give scheme://host[:port] in lower case, without a path or *", key, o)
+		m.when(!originForm.MatchString(o), "%s has %q: give scheme://host[:port] in lower case, without a path or *",
+			key, o)
 		to[o] = true
 	}
 }
@@ -90,7 +94,8 @@ func addHeaders(m *mistakes, key string, list []string, never, drops func(string
 	for _, written := range list {
 		name := http.CanonicalHeaderKey(strings.TrimSpace(written))
 		m.when(never(name), "%s has %q, which never passes: remove it", key, written)
-		m.when(!never(name) && !drops(name), "%s has %q, which is not dropped: remove it, or see the list in the reference", key, written)
+		m.when(!never(name) && !drops(name), "%s has %q, which is not dropped: remove it, or see the list in the "+
+			"reference", key, written)
 		names[name] = true
 	}
 	return names
@@ -103,7 +108,8 @@ func pathSetting(m *mistakes, key, value string) string {
 	if value == "/" {
 		return ""
 	}
-	m.when(!pathForm.MatchString(value), "%s is %q: give an absolute path such as /mcp, without a slash at its end, dot segments or escapes", key, value)
+	m.when(!pathForm.MatchString(value), "%s is %q: give an absolute path such as /mcp, without a slash at its end, "+
+		"dot segments or escapes", key, value)
 	return value
 }
 
@@ -119,12 +125,15 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	}
 	m.unknown(where, cfg.Extra)
 	id := "token:" + cfg.Name
-	t := &token{where: where, until: math.MaxInt64, who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()),
-		grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools), egress: egressHeader(checkEgress(m, where, e.cfg.Backend, cfg.Egress)),
-		limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
+	t := &token{where: where, until: math.MaxInt64,
+		who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()),
+			grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
+			egress: egressHeader(checkEgress(m, where, e.cfg.Backend, cfg.Egress)),
+			limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
-		m.when(err != nil || day.Year() < 1970, "%sexpires is %q: give the last valid day as 2027-06-30", where, cfg.Expires)
+		m.when(err != nil || day.Year() < 1970, "%sexpires is %q: give the last valid day as 2027-06-30", where,
+			cfg.Expires)
 		day = day.AddDate(0, 0, 1)
 		if day.Year() < 2262 { // until when nanoseconds fit
 			t.until = day.UnixNano()
@@ -145,15 +154,18 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	e.literal = e.literal || cfg.Value != ""
 	if cfg.SHA256 != "" {
 		sum, err := hex.DecodeString(cfg.SHA256)
-		m.when(err != nil || len(sum) != 32 || match([][]byte{sum}, "") == 0, "%ssha256 is not the 64 hex digits of a token's SHA-256", where)
+		m.when(err != nil || len(sum) != 32 || match([][]byte{sum}, "") == 0,
+			"%ssha256 is not the 64 hex digits of a token's SHA-256", where)
 		t.secret.sum = sum
 	}
 	return t
 }
 
 func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
-	m.when(perMinute < 0 || concurrent < 0 || streams < 0, "%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)), [2]int64{int64(orDefault(concurrent, 48)), int64(orDefault(streams, 64))}}
+	m.when(perMinute < 0 || concurrent < 0 || streams < 0,
+		"%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
+	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)),
+		[2]int64{int64(orDefault(concurrent, 48)), int64(orDefault(streams, 64))}}
 }
 
 func orDefault(n, otherwise int) int {
@@ -171,7 +183,8 @@ func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
 		return
 	}
 	if literal == file {
-		m.when(true, "backendAuth is token: give exactly one of backendTokenFile and backendToken, or backendAuth: none")
+		m.when(true,
+			"backendAuth is token: give exactly one of backendTokenFile and backendToken, or backendAuth: none")
 		return
 	}
 	e.backendToken = &secret{text: cfg.BackendToken, file: cfg.BackendTokenFile}

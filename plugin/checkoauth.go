@@ -44,7 +44,8 @@ func checkClaimNames(m *mistakes, is *issuer) {
 		m.when(name != "" && !scopeForm.MatchString(name), "oauth: %q is not the name of a claim", name)
 	}
 	m.when(is.egressClaim != "" && len(is.egress) == 0,
-		`oauth.egressClaim is given, but no egress that it could be cut to: give the most that a token may have, or "*"`)
+		`oauth.egressClaim is given, but no egress that it could be cut to: give the most that a token may have, or `+
+			`"*"`)
 }
 
 // checkResource finds the URL that clients know the resource by.
@@ -80,7 +81,8 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 func checkPrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	m.when(len(cfg.Principals) == 0 && cfg.ToolsClaim == "",
 		`oauth: whoever has an account at the issuer could come in: list who may, `+
-			`as principals: {"value of %s": ["tool"]}, or name the claim in which the issuer sends grants, as toolsClaim`,
+			`as principals: {"value of %s": ["tool"]}, or name the claim in which the issuer sends grants, as `+
+			`toolsClaim`,
 		is.claim)
 	if len(cfg.Principals) == 0 {
 		return

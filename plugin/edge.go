@@ -109,7 +109,8 @@ func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http
 	}
 	e.next = next
 	if e.literal {
-		e.log.Warn("a literal secret stands in the configuration, where Traefik's API and debug log show it: use sha256, valueFile, backendTokenFile")
+		e.log.Warn("a literal secret stands in the configuration, where Traefik's API and debug log show it: use " +
+			"sha256, valueFile, backendTokenFile")
 	}
 	return e, nil
 }
@@ -123,7 +124,8 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	now := start.UnixNano()
 	h := r.Header
 	form := forms[r.Method]
-	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun + strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
+	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun +
+		strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
 	if e.cfg.AuditLog {
 		defer func() { audit(c) }() // since a client that goes away unwinds the stack from next
 	}
@@ -132,7 +134,8 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
 		return
 	}
-	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) && !refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins") {
+	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) &&
+		!refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins") {
 		return
 	}
 	t := e.table.Load().(*table)
@@ -167,10 +170,8 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if large {
 		defer func() { giveMoreBack(c) }()
 	}
-	if form == withBody && !checkBody(c) {
-		return
-	}
-	if (form == withBody || e.hub) && !who.grants.free[c.message.tool] && !checkGrant(c) {
+	if (form == withBody && !checkBody(c)) ||
+		((form == withBody || e.hub) && !who.grants.free[c.message.tool] && !checkGrant(c)) {
 		return
 	}
 	if c.kind == streams && form == withBody && !large {

@@ -35,7 +35,8 @@ func newMapping(c *call) mapping {
 // Browsers and servers read odd references in many ways (WHATWG URL, RFC 3986),
 // so everything odd is refused.
 func publicEndpoint(p mapping, ref string) (string, string) {
-	ref = strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(strings.Trim(ref, "\x00\f\v\r\n\t ")) // as WHATWG URL does
+	// as WHATWG URL does
+	ref = strings.NewReplacer("\n", "", "\t", "", "\r", "").Replace(strings.Trim(ref, "\x00\f\v\r\n\t "))
 	ref, _, _ = strings.Cut(ref, "#")
 	path, query, hasQuery := strings.Cut(ref, "?")
 	if hasQuery {
@@ -45,7 +46,8 @@ func publicEndpoint(p mapping, ref string) (string, string) {
 	switch {
 	case badInRef.MatchString(ref):
 		return "", "it has a backslash, a space or a character that no URL has"
-	case err != nil || u.User != nil || u.Opaque != "" || ((u.Scheme != "" || strings.HasPrefix(path, "//")) && u.Host == ""):
+	case err != nil || u.User != nil || u.Opaque != "" ||
+		((u.Scheme != "" || strings.HasPrefix(path, "//")) && u.Host == ""):
 		return "", "it is not a plain URL"
 	case u.Host != "" && !ownOrigin(p, u) && !innerOrigin(p, u):
 		return "", "it is on another origin"
@@ -93,7 +95,8 @@ func innerOrigin(p mapping, u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
-	return host == "localhost" || host == "::1" || loopbackForm.MatchString(host) || p.inner[u.Scheme+"://"+strings.ToLower(u.Host)]
+	return host == "localhost" || host == "::1" || loopbackForm.MatchString(host) ||
+		p.inner[u.Scheme+"://"+strings.ToLower(u.Host)]
 }
 
 var loopbackForm = regexp.MustCompile(`^127\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$`)

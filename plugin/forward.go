@@ -12,7 +12,8 @@ func forward(c *call, plain bool) {
 	r := c.r
 	h := r.Header
 	var odd bytes.Buffer
-	if _ = h.WriteSubset(&odd, fine); odd.Len() > 0 && !dropHeaders(c) { // compiled code finds what has no place in the list
+	// compiled code finds what has no place in the list
+	if _ = h.WriteSubset(&odd, fine); odd.Len() > 0 && !dropHeaders(c) {
 		return
 	}
 	r.Trailer = nil
@@ -73,7 +74,8 @@ var identity = []string{"identity"}
 // has one that cannot be read.
 func noBackendToken(c *call) bool {
 	delete(c.r.Header, "Authorization")
-	return c.e.backendToken == nil || refuse(c, http.StatusServiceUnavailable, "backend_token", "the backend's token cannot be read: see the log")
+	return c.e.backendToken == nil || refuse(c, http.StatusServiceUnavailable, "backend_token",
+		"the backend's token cannot be read: see the log")
 }
 
 // maxNames bounds what dropped remembers: some names are a client's choice.

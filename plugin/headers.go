@@ -9,32 +9,44 @@ import "strings"
 // edge alone may set, those that would change the method or path after the
 // decision, and those of one hop.
 var never = map[string]bool{
-	"Forwarded": true, "X-Forwarded-Prefix": true, "X-Original-Url": true, "X-Original-Uri": true, "X-Original-Method": true,
-	"X-Rewrite-Url": true, "X-Replaced-Path": true, "X-Http-Method-Override": true, "X-Http-Method": true,
-	"X-Method-Override": true, "X-Override-Url": true, "X-Forwarded-Path": true, "X-Forwarded-Uri": true, "X-Forwarded-Method": true,
-	"X-Envoy-Original-Path": true, "X-Envoy-Original-Method": true, "X-Envoy-Decorator-Operation": true, "X-Original-Host": true,
-	"X-Host": true, "Authorization": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Connection": true,
-	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Expect": true, "Upgrade": true, "Http2-Settings": true,
+	"Forwarded": true, "X-Forwarded-Prefix": true, "X-Original-Url": true, "X-Original-Uri": true,
+	"X-Original-Method": true,
+	"X-Rewrite-Url":     true, "X-Replaced-Path": true, "X-Http-Method-Override": true, "X-Http-Method": true,
+	"X-Method-Override": true, "X-Override-Url": true, "X-Forwarded-Path": true, "X-Forwarded-Uri": true,
+	"X-Forwarded-Method":    true,
+	"X-Envoy-Original-Path": true, "X-Envoy-Original-Method": true, "X-Envoy-Decorator-Operation": true,
+	"X-Original-Host": true,
+	"X-Host":          true, "Authorization": true, "Proxy-Authorization": true, "Proxy-Connection": true,
+	"Connection": true,
+	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Expect": true, "Upgrade": true,
+	"Http2-Settings": true,
 }
 
 // naming are the headers by which browsers and proxies say who calls. The edge
 // says that; a setting lets single ones pass.
 var naming = map[string]bool{
-	"Cookie": true, "Cookie2": true, "Remote-User": true, "Remote-Name": true, "Remote-Email": true, "Remote-Groups": true,
-	"X-Remote-User": true, "X-Remote-Group": true, "X-User": true, "X-Email": true, "X-Groups": true, "X-Webauth-User": true,
-	"X-Authenticated-User": true, "X-Authenticated-Userid": true, "X-Authenticated-Groups": true, "X-Auth-User": true, "X-Auth-Email": true,
-	"X-Proxy-User": true, "X-Ssl-Client-Cert": true, "X-Ssl-Client-Dn": true, "X-Client-Cert": true, "X-Client-Dn": true,
-	"Ssl-Client-Cert": true, "Client-Cert": true, "Client-Cert-Chain": true, "X-Amzn-Oidc-Data": true, "X-Amzn-Oidc-Identity": true,
+	"Cookie": true, "Cookie2": true, "Remote-User": true, "Remote-Name": true, "Remote-Email": true,
+	"Remote-Groups": true,
+	"X-Remote-User": true, "X-Remote-Group": true, "X-User": true, "X-Email": true, "X-Groups": true,
+	"X-Webauth-User":       true,
+	"X-Authenticated-User": true, "X-Authenticated-Userid": true, "X-Authenticated-Groups": true, "X-Auth-User": true,
+	"X-Auth-Email": true,
+	"X-Proxy-User": true, "X-Ssl-Client-Cert": true, "X-Ssl-Client-Dn": true, "X-Client-Cert": true,
+	"X-Client-Dn":     true,
+	"Ssl-Client-Cert": true, "Client-Cert": true, "Client-Cert-Chain": true, "X-Amzn-Oidc-Data": true,
+	"X-Amzn-Oidc-Identity":    true,
 	"X-Amzn-Oidc-Accesstoken": true, "X-Goog-Iap-Jwt-Assertion": true,
 }
 
 // forwardedFor are the X-Forwarded- headers that Traefik writes for every server.
 var forwardedFor = map[string]bool{
-	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Port": true, "X-Forwarded-Proto": true, "X-Forwarded-Server": true,
+	"X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Port": true, "X-Forwarded-Proto": true,
+	"X-Forwarded-Server": true,
 }
 
 // namedPrefixes begin the names of whole families of naming.
-var namedPrefixes = []string{"X-Forwarded-", "X-Auth-Request-", "X-Authentik-", "X-Envoy-", "X-Ms-Client-Principal", "X-Goog-Authenticated-User-", "Cf-Access-", "X-Vouch-"}
+var namedPrefixes = []string{"X-Forwarded-", "X-Auth-Request-", "X-Authentik-", "X-Envoy-", "X-Ms-Client-Principal",
+	"X-Goog-Authenticated-User-", "Cf-Access-", "X-Vouch-"}
 
 // fine are headers that pass as they are, or that forward sets.
 var fine = map[string]bool{
@@ -70,9 +82,12 @@ func namesSomebody(key string) bool {
 
 // plainAnswer are headers of an answer that need no look.
 var plainAnswer = map[string]bool{
-	"Content-Type": true, "Content-Length": true, "Date": true, "Mcp-Session-Id": true, "Cache-Control": true, "Vary": true,
-	"X-Accel-Buffering": true, "Mcp-Protocol-Version": true, "Server": true, "X-Content-Type-Options": true, "Allow": true, "Retry-After": true,
-	"Content-Encoding": true, "Etag": true, "Last-Modified": true, "X-Powered-By": true, "Access-Control-Allow-Origin": true,
+	"Content-Type": true, "Content-Length": true, "Date": true, "Mcp-Session-Id": true, "Cache-Control": true,
+	"Vary":              true,
+	"X-Accel-Buffering": true, "Mcp-Protocol-Version": true, "Server": true, "X-Content-Type-Options": true,
+	"Allow": true, "Retry-After": true,
+	"Content-Encoding": true, "Etag": true, "Last-Modified": true, "X-Powered-By": true,
+	"Access-Control-Allow-Origin":   true,
 	"Access-Control-Expose-Headers": true,
 }
 
@@ -83,7 +98,8 @@ var addresses = map[string]bool{"Location": true, "Content-Location": true}
 // challenges are headers of an answer about a token that the client does not
 // share with the server. They never pass.
 var challenges = map[string]bool{
-	"Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true, "Proxy-Authentication-Info": true,
+	"Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true,
+	"Proxy-Authentication-Info":    true,
 	"Proxy-Authentication-Control": true, "Authentication-Control": true,
 }
 
@@ -91,10 +107,13 @@ var challenges = map[string]bool{
 // others share, or that tell a proxy in front to fetch something else. A setting
 // lets single ones pass.
 var planted = map[string]bool{
-	"Set-Cookie": true, "Set-Cookie2": true, "Clear-Site-Data": true, "Strict-Transport-Security": true, "Public-Key-Pins": true,
-	"Public-Key-Pins-Report-Only": true, "Expect-Ct": true, "Alt-Svc": true, "Refresh": true, "Service-Worker-Allowed": true,
-	"Report-To": true, "Reporting-Endpoints": true, "Nel": true, "Accept-Ch": true, "Critical-Ch": true, "Origin-Agent-Cluster": true,
-	"X-Accel-Redirect": true, "X-Sendfile": true, "X-Lighttpd-Send-File": true, "X-Reproxy-Url": true,
+	"Set-Cookie": true, "Set-Cookie2": true, "Clear-Site-Data": true, "Strict-Transport-Security": true,
+	"Public-Key-Pins":             true,
+	"Public-Key-Pins-Report-Only": true, "Expect-Ct": true, "Alt-Svc": true, "Refresh": true,
+	"Service-Worker-Allowed": true,
+	"Report-To":              true, "Reporting-Endpoints": true, "Nel": true, "Accept-Ch": true, "Critical-Ch": true,
+	"Origin-Agent-Cluster": true,
+	"X-Accel-Redirect":     true, "X-Sendfile": true, "X-Lighttpd-Send-File": true, "X-Reproxy-Url": true,
 }
 
 func neverPasses(key string) bool { return challenges[key] || addresses[key] }

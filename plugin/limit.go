@@ -127,7 +127,9 @@ func usageOf(e *edge, id string, now time.Time) *usage {
 	if len(usages) >= maxUsages && now.Sub(swept) > time.Second {
 		swept = now
 		for k, old := range usages {
-			if old.open[calls].Load() == 0 && old.open[streams].Load() == 0 && old.full < now.UnixNano() && strings.Contains(k, "\x00oauth:") { // an edge keeps a token's
+			// an edge keeps a token's
+			if old.open[calls].Load() == 0 && old.open[streams].Load() == 0 && old.full < now.UnixNano() &&
+				strings.Contains(k, "\x00oauth:") {
 				delete(usages, k)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 )
 
 // levels are the values of logLevel.
-var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+	"error": slog.LevelError}
 
 // out is where log and audit lines go. Traefik would show what a plugin prints
 // by other ways at its own levels, without a label, or not at all.
@@ -90,7 +91,8 @@ func writeLine(c *call) {
 	m := c.message
 	ms := float64(time.Since(c.start).Microseconds()) / 1000
 	if m.plain && c.verdict == allowed {
-		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method, "tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
+		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method,
+			"tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
 		return
 	}
 	auditOther(c, ms)

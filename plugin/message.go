@@ -36,8 +36,9 @@ const maxID = 1 << 10
 
 // What the SDKs write around the arguments of a call, with the id at either end.
 var (
-	callHead = regexp.MustCompile(`^\{"(?:jsonrpc":"2\.0","id":(` + plainID + `),")?method":"tools/call","params":\{"name":"([A-Za-z0-9_.-]{1,128})","arguments":`)
-	callEnd  = regexp.MustCompile(`\},"jsonrpc":"2\.0","id":(` + plainID + `)\}$`)
+	callHead = regexp.MustCompile(`^\{"(?:jsonrpc":"2\.0","id":(` + plainID +
+		`),")?method":"tools/call","params":\{"name":"([A-Za-z0-9_.-]{1,128})","arguments":`)
+	callEnd = regexp.MustCompile(`\},"jsonrpc":"2\.0","id":(` + plainID + `)\}$`)
 )
 
 const plainID = `0|[1-9][0-9]{0,14}|"[A-Za-z0-9_-]{1,64}"`
@@ -118,7 +119,8 @@ func envelope(m *message, top map[string]json.RawMessage) string {
 	return ""
 }
 
-var topKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true, "error": true}
+var topKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true,
+	"error": true}
 
 // notACall accepts a response only.
 func notACall(m *message, top map[string]json.RawMessage) string {
@@ -199,7 +201,8 @@ func asksForResources(params []byte) (bool, string) {
 		return strings.Contains(fold(string(params)), word), ""
 	}
 	if len(params) > 16<<10 {
-		return true, "the params of subscriptions/listen are too long to be read with escapes: write them without, or in at most 16 KiB"
+		return true, "the params of subscriptions/listen are too long to be read with escapes: write them without, " +
+			"or in at most 16 KiB"
 	}
 	dec := json.NewDecoder(bytes.NewReader(params))
 	dec.UseNumber()

@@ -16,7 +16,9 @@ func insidePath(path, prefix string) bool {
 // the router did, after a second decoding too.
 const badInPath = "\\;?#%" + controls
 
-const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+const controls = "" +
+	"\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // hasDotSegment finds . and .. as segments, escaped too, and parameters, which
 // could hide them (..;x): servlet containers resolve those.
@@ -35,10 +37,12 @@ func checkPath(c *call) bool {
 	}
 	escaped := u.EscapedPath()
 	if path == "" || u.Opaque != "" || !insidePath(path, c.e.prefix) || !insidePath(escaped, c.e.prefix) ||
-		strings.ContainsAny(path, badInPath) || !utf8.ValidString(path) || strings.Contains(path, "//") || hasDotSegment(path) ||
+		strings.ContainsAny(path, badInPath) || !utf8.ValidString(path) || strings.Contains(path, "//") ||
+		hasDotSegment(path) ||
 		strings.Contains(strings.ToLower(escaped), "%2f") || strings.Contains(strings.ToLower(escaped), "%2e") {
 		if contains(c.r.Header["X-Forwarded-Prefix"], c.e.prefix) { // which StripPrefix leaves behind
-			c.e.log.Warn("a request came without " + c.e.prefix + ": put StripPrefix after this middleware, or remove it and set backendPath")
+			c.e.log.Warn("a request came without " + c.e.prefix +
+				": put StripPrefix after this middleware, or remove it and set backendPath")
 		}
 		return refuse(c, http.StatusNotFound, "path", "there is no MCP server at this path")
 	}

@@ -32,20 +32,25 @@ const maxEvent = 64 << 10
 
 // looseSpace is what some client or other trims off a value: line ends, spaces,
 // control characters and the byte order mark.
-const looseSpace = "\n\r\t\v\f \x00\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f" +
-	"\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+const looseSpace = "\n\r\t\v\f \x00\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f" +
+	"\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009" +
+	"\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 
 const (
-	space     = `[\x00-\x09\x0b-\x20\x7f\x{85}\x{a0}\x{1680}\x{2000}-\x{200f}\x{2028}\x{2029}\x{202f}\x{205f}\x{2060}\x{3000}\x{feff}]*`
+	space = `[\x00-\x09\x0b-\x20\x7f\x{85}\x{a0}\x{1680}\x{2000}-\x{200f}` +
+		`\x{2028}\x{2029}\x{202f}\x{205f}\x{2060}\x{3000}\x{feff}]*`
 	separator = `[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}]`
 )
 
 var (
 	// saysEndpoint finds a line that is the type endpoint for some client.
-	saysEndpoint = regexp.MustCompile(`(?:^|` + separator + `)` + space + `(?i:event)` + space + `:` + space + `endpoint` + space + `(?:$|` + separator + `)`)
+	saysEndpoint = regexp.MustCompile(`(?:^|` + separator + `)` + space + `(?i:event)` + space + `:` + space +
+		`endpoint` + space + `(?:$|` + separator + `)`)
 
 	// escapeLineEnds leaves LF, CR and CRLF as the only ones.
-	escapeLineEnds = strings.NewReplacer("\v", `\u000b`, "\f", `\u000c`, "\x1c", `\u001c`, "\x1d", `\u001d`, "\x1e", `\u001e`,
+	escapeLineEnds = strings.NewReplacer("\v", `\u000b`, "\f", `\u000c`, "\x1c", `\u001c`, "\x1d", `\u001d`, "\x1e",
+		`\u001e`,
 		"\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
 	inUTF8 = regexp.MustCompile(`charset\s*=\s*"?utf-?8"?\s*(?:[;,]|$)`)
@@ -61,7 +66,8 @@ func feed(s *scanner, p []byte) ([]byte, string) {
 	if s.afterCR || bytes.IndexByte(p, '\r') >= 0 {
 		p = lineEnds(s, p)
 	}
-	if len(s.held) == 0 && !s.long && s.grants == nil && bytes.HasSuffix(p, blankLine) && !bytes.Contains(p, endpointWord) {
+	if len(s.held) == 0 && !s.long && s.grants == nil && bytes.HasSuffix(p, blankLine) &&
+		!bytes.Contains(p, endpointWord) {
 		return p, ""
 	}
 	seen := len(s.held)

@@ -25,7 +25,8 @@ func main() {
 		Start: "Without a command it serves. To start: make run.",
 		Commands: []cli.Command{
 			{Name: "serve", Help: "serve one directory to MCP clients (the default)", Main: serve.Main},
-			{Name: "health", Help: "ask a running server whether it is well", Main: health.Command("sandboxd", "MCP_ADDR", "127.0.0.1:18080")},
+			{Name: "health", Help: "ask a running server whether it is well",
+				Main: health.Command("sandboxd", "MCP_ADDR", "127.0.0.1:18080")},
 		},
 		Default: "serve",
 		Moved:   moved,

@@ -108,21 +108,25 @@ func common() map[string]any {
 		"StopSignal":  "SIGTERM", "StopTimeout": StopSeconds,
 		"NetworkingConfig": map[string]any{"EndpointsConfig": empty}, // NetworkMode alone decides
 		"HostConfig": map[string]any{
-			"CapAdd": none, "CapDrop": []string{"ALL"}, "Privileged": false, "SecurityOpt": []string{"no-new-privileges"},
-			"IpcMode": "private", "CgroupnsMode": "private", "PidMode": "", "UTSMode": "", "UsernsMode": "",
+			"CapAdd": none, "CapDrop": []string{"ALL"}, "Privileged": false,
+			"SecurityOpt": []string{"no-new-privileges"},
+			"IpcMode":     "private", "CgroupnsMode": "private", "PidMode": "", "UTSMode": "", "UsernsMode": "",
 			"AutoRemove": true, "RestartPolicy": map[string]any{"Name": "no", "MaximumRetryCount": 0},
 			"LogConfig":   map[string]any{"Type": "none", "Config": empty}, // no conversation on the disk
 			"MaskedPaths": nil, "ReadonlyPaths": nil,                       // null: the daemon's lists; [] would unmask
-			"Ulimits": []map[string]any{{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "nofile", "Soft": 1024, "Hard": 4096}},
+			"Ulimits": []map[string]any{{"Name": "core", "Soft": 0, "Hard": 0},
+				{"Name": "nofile", "Soft": 1024, "Hard": 4096}},
 			"ShmSize": 64 << 20, "Umask": 0o022, "Init": false, "OomKillDisable": false, "OomScoreAdj": 0,
 			"MemoryReservation": 0, "MemorySwappiness": nil, // cgroup v2 knows no swappiness
 			"Binds": none, "VolumesFrom": none, "VolumeDriver": "", "GroupAdd": none, "Links": none, "ExtraHosts": none,
 			"Dns": none, "DnsOptions": none, "DnsSearch": none, "PublishAllPorts": false, "ContainerIDFile": "",
 			"Devices": none, "DeviceRequests": none, "DeviceCgroupRules": none, "Sysctls": empty, "StorageOpt": empty,
-			"Annotations": empty, "Runtime": "", "Isolation": "", "ConsoleSize": []int{0, 0}, "Cgroup": "", "CgroupParent": "",
-			"CpuShares": 0, "CpuPeriod": 0, "CpuQuota": 0, "CpuRealtimePeriod": 0, "CpuRealtimeRuntime": 0,
-			"CpusetCpus": "", "CpusetMems": "", "CpuCount": 0, "CpuPercent": 0, "IOMaximumIOps": 0, "IOMaximumBandwidth": 0,
-			"BlkioWeight": 0, "BlkioWeightDevice": none, "BlkioDeviceReadBps": none, "BlkioDeviceWriteBps": none,
+			"Annotations": empty, "Runtime": "", "Isolation": "", "ConsoleSize": []int{0, 0}, "Cgroup": "",
+			"CgroupParent": "",
+			"CpuShares":    0, "CpuPeriod": 0, "CpuQuota": 0, "CpuRealtimePeriod": 0, "CpuRealtimeRuntime": 0,
+			"CpusetCpus": "", "CpusetMems": "", "CpuCount": 0, "CpuPercent": 0, "IOMaximumIOps": 0,
+			"IOMaximumBandwidth": 0,
+			"BlkioWeight":        0, "BlkioWeightDevice": none, "BlkioDeviceReadBps": none, "BlkioDeviceWriteBps": none,
 			"BlkioDeviceReadIOps": none, "BlkioDeviceWriteIOps": none,
 		},
 	}
@@ -162,9 +166,11 @@ func mounts(volumes []mcpjson.Volume) []any {
 	for _, v := range volumes {
 		m := map[string]any{"Type": "bind", "Source": v.Source, "Target": v.Target, "ReadOnly": v.ReadOnly}
 		if v.Named() { // it exists, so no driver is named
-			m["Type"], m["VolumeOptions"] = "volume", map[string]any{"NoCopy": false, "Labels": map[string]string{}, "Subpath": ""}
+			m["Type"], m["VolumeOptions"] = "volume",
+				map[string]any{"NoCopy": false, "Labels": map[string]string{}, "Subpath": ""}
 		} else {
-			m["BindOptions"] = map[string]any{"Propagation": "rprivate", "NonRecursive": false, "CreateMountpoint": false,
+			m["BindOptions"] = map[string]any{"Propagation": "rprivate", "NonRecursive": false,
+				"CreateMountpoint":     false,
 				"ReadOnlyNonRecursive": false, "ReadOnlyForceRecursive": false}
 		}
 		all = append(all, m)

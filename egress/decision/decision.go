@@ -48,7 +48,8 @@ func Refuse(v Verdict, format string, args ...any) *Refusal {
 // Decide reports whether both lists allow t: granted is the principal's, ceiling
 // is the one that stands in the setting called place. private allows addresses
 // of the home network too.
-func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.List, place string) (private bool, refusal *Refusal) {
+func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.List, place string) (private bool,
+	refusal *Refusal) {
 	_, inGranted := granted.Find(t)
 	rule, inCeiling := ceiling.Find(t)
 	if inGranted && inCeiling {
@@ -63,7 +64,8 @@ func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.L
 	if !inCeiling {
 		places = append(places, place)
 	}
-	r := Refuse(v, "%s is not on the list of allowed hosts. Retrying does not help: ask the owner to add the rule %q to %s.",
+	r := Refuse(v, "%s is not on the list of allowed hosts. Retrying does not help: ask the owner to add the rule %q "+
+		"to %s.",
 		t, need, strings.Join(places, " and to "))
 	r.Rule = need
 	return false, r

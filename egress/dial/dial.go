@@ -28,7 +28,8 @@ func Resolve(ctx context.Context, name string, private bool) ([]netip.Addr, erro
 	defer cancel()
 	addrs, err := publicdial.Resolve(ctx, name, func(a netip.Addr) error {
 		if err := check(a, private); err != nil {
-			return decision.Refuse(decision.NotPublic, "%s is allowed, but %v, so nothing was sent. %s", name, err, remedy(a))
+			return decision.Refuse(decision.NotPublic, "%s is allowed, but %v, so nothing was sent. %s", name, err,
+				remedy(a))
 		}
 		return nil
 	})
@@ -38,9 +39,11 @@ func Resolve(ctx context.Context, name string, private bool) ([]netip.Addr, erro
 	case errors.As(err, &refused):
 		return nil, refused
 	case errors.As(err, &dns) && dns.IsTimeout:
-		return nil, decision.Refuse(decision.Unresolvable, "%s is allowed, but egress's DNS server did not answer. Try again later.", name)
+		return nil, decision.Refuse(decision.Unresolvable,
+			"%s is allowed, but egress's DNS server did not answer. Try again later.", name)
 	case err != nil:
-		return nil, decision.Refuse(decision.Unresolvable, "%s is allowed, but DNS knows no address of it. Check the spelling.", name)
+		return nil, decision.Refuse(decision.Unresolvable,
+			"%s is allowed, but DNS knows no address of it. Check the spelling.", name)
 	}
 	return addrs, nil
 }

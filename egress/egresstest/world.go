@@ -46,7 +46,8 @@ func Setup(dir string, addrs ...netip.Addr) error {
 		}
 	}
 	for name, text := range map[string]string{
-		"resolv.conf": "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n", "hosts": "127.0.0.1 localhost\n", "nsswitch.conf": "hosts: files dns\n",
+		"resolv.conf": "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n", "hosts": "127.0.0.1 localhost\n",
+		"nsswitch.conf": "hosts: files dns\n",
 	} {
 		if err := replace(filepath.Join(dir, name), "/etc/"+name, text); err != nil {
 			return err
@@ -99,7 +100,8 @@ func addAddress(a netip.Addr) error {
 	}
 	head := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
 	head = binary.NativeEndian.AppendUint16(head, unix.RTM_NEWADDR)
-	head = binary.NativeEndian.AppendUint16(head, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
+	head = binary.NativeEndian.AppendUint16(head,
+		unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_REPLACE)
 	head = append(head, make([]byte, 8)...)
 	return request(append(head, body...))
 }

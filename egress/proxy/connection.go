@@ -83,7 +83,8 @@ func (x *exchange) head() (head, error) {
 func (x *exchange) admitted(h head, private bool) {
 	var err error
 	if x.begun, err = x.server.Audit.Begin(x.record.call()); err != nil {
-		r := decision.Refuse(decision.Failed, "egress cannot write its audit, so nothing is sent. Tell the owner to look at its log.")
+		r := decision.Refuse(decision.Failed, "egress cannot write its audit, so nothing is sent. Tell the owner to "+
+			"look at its log.")
 		x.tell(r)
 		x.answer(r)
 		return
@@ -188,7 +189,8 @@ func refusalOf(err error) *decision.Refusal {
 	case errors.As(err, &r):
 		return r
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return decision.Refuse(decision.TimedOut, "The connection was closed: it said nothing, or took longer than egress allows.")
+		return decision.Refuse(decision.TimedOut, "The connection was closed: it said nothing, or took longer than "+
+			"egress allows.")
 	}
 	return decision.Refuse(decision.Failed, "The connection broke.")
 }

@@ -22,7 +22,8 @@ type head struct {
 }
 
 func badRequest(why string) *decision.Refusal {
-	return decision.Refuse(decision.BadRequest, "egress speaks HTTP/1.1 as a proxy: %s. Connect through the proxy variables of the environment.", why)
+	return decision.Refuse(decision.BadRequest, "egress speaks HTTP/1.1 as a proxy: %s. Connect through the proxy "+
+		"variables of the environment.", why)
 }
 
 // readHead reads the head of a request. It is stricter than servers are, so

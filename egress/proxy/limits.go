@@ -52,14 +52,17 @@ func (s *Server) take(l *lease) (refusal *decision.Refusal, recorded bool) {
 	l.total++
 	if l.total > s.Limits.Total {
 		l.beyond++
-		return decision.Refuse(decision.TooMany, "This command has made %d connections, which is the limit. Split the work into several commands.",
+		return decision.Refuse(decision.TooMany, "This command has made %d connections, which is the limit. Split "+
+			"the work into several commands.",
 			s.Limits.Total), l.beyond == 1
 	}
 	if l.open >= s.Limits.Open {
-		return decision.Refuse(decision.TooMany, "This command has %d connections open, which is the limit. Use fewer at once.", l.open), true
+		return decision.Refuse(decision.TooMany, "This command has %d connections open, which is the limit. Use "+
+			"fewer at once.", l.open), true
 	}
 	if s.principals[l.command.Principal] >= s.Limits.Principal {
-		return decision.Refuse(decision.TooMany, "The commands of %s have %d connections open, which is the limit. Wait until some have ended.",
+		return decision.Refuse(decision.TooMany, "The commands of %s have %d connections open, which is the limit. "+
+			"Wait until some have ended.",
 			l.command.Principal, s.Limits.Principal), true
 	}
 	if l.bytes.Load() > s.Limits.Bytes {
@@ -71,7 +74,8 @@ func (s *Server) take(l *lease) (refusal *decision.Refusal, recorded bool) {
 }
 
 func (s *Server) tooMuch() *decision.Refusal {
-	return decision.Refuse(decision.TooMuch, "This command has moved %d MiB, which is the limit. Split the work into several commands.",
+	return decision.Refuse(decision.TooMuch, "This command has moved %d MiB, which is the limit. Split the work into "+
+		"several commands.",
 		s.Limits.Bytes>>20)
 }
 

@@ -23,9 +23,10 @@ type Connection struct {
 
 // call is c as the audit names it.
 func (c Connection) call() audit.Call {
-	call := audit.Call{Principal: c.Command.Principal, Session: c.Command.Session, Tool: "connection", Details: map[string]string{
-		"command": c.Command.ID, "target": c.Target.String(), "scheme": c.scheme(),
-	}}
+	call := audit.Call{Principal: c.Command.Principal, Session: c.Command.Session, Tool: "connection",
+		Details: map[string]string{
+			"command": c.Command.ID, "target": c.Target.String(), "scheme": c.scheme(),
+		}}
 	if c.Target.Name == "" {
 		call.Details["target"] = printable(c.Asked)
 	}

@@ -23,7 +23,8 @@ func (x *exchange) tunnel(h head, up *net.TCPConn) error {
 	name, hello, err := sni.Read(x.in)
 	switch {
 	case errors.Is(err, sni.ErrNotTLS):
-		return decision.Refuse(decision.NoTLS, "The connection to %s was closed: its first bytes were no TLS handshake. "+
+		return decision.Refuse(decision.NoTLS, "The connection to %s was closed: its first bytes were no TLS "+
+			"handshake. "+
 			"Through CONNECT egress passes TLS only; clear text needs a rule http://NAME.", h.target)
 	case err != nil:
 		return err
@@ -80,7 +81,8 @@ type watch struct {
 func (x *exchange) watch() *watch {
 	idle := x.server.Limits.Idle
 	return &watch{idle: idle, timer: time.AfterFunc(idle, func() {
-		x.stop(decision.Refuse(decision.TimedOut, "The connection to %s was closed: no byte for %v.", x.record.Target, idle))
+		x.stop(decision.Refuse(decision.TimedOut, "The connection to %s was closed: no byte for %v.", x.record.Target,
+			idle))
 	})}
 }
 

@@ -133,10 +133,12 @@ func (a *Aggregate) handle(ctx context.Context, req mcphttp.Request, modern bool
 		if version == "" || !mcphttp.Known(version) {
 			version = "2025-11-25"
 		}
-		answer(map[string]any{"protocolVersion": version, "capabilities": capabilities, "serverInfo": info, "instructions": instructions})
+		answer(map[string]any{"protocolVersion": version, "capabilities": capabilities, "serverInfo": info,
+			"instructions": instructions})
 	case m.Method == "server/discover" && modern:
-		answer(map[string]any{"supportedVersions": []string{mcphttp.Stateless}, "capabilities": capabilities, "instructions": instructions,
-			"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": info}})
+		answer(map[string]any{"supportedVersions": []string{mcphttp.Stateless}, "capabilities": capabilities,
+			"instructions": instructions,
+			"_meta":        map[string]any{"io.modelcontextprotocol/serverInfo": info}})
 	case m.Method == "ping" && !modern:
 		answer(map[string]any{})
 	default:
@@ -147,11 +149,13 @@ func (a *Aggregate) handle(ctx context.Context, req mcphttp.Request, modern bool
 
 // call runs one of the six tools. The target is checked here and again by the
 // server itself.
-func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, answer func(map[string]any)) (mcphttp.Cancel, error) {
+func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool,
+	answer func(map[string]any)) (mcphttp.Cancel, error) {
 	m := req.Message
 	name, target := m.Text(m.Param("name")), m.Text(m.Param("arguments", "server"))
 	if name == "list_servers" {
-		answer(result(a.recorded(ctx, req, name, "", func(context.Context) (any, error) { return a.list(req.Identity), nil })))
+		answer(result(a.recorded(ctx, req, name, "",
+			func(context.Context) (any, error) { return a.list(req.Identity), nil })))
 		return nil, nil
 	}
 	if !slices.ContainsFunc(tools, func(d definition) bool { return d.Name == name }) {
@@ -164,7 +168,8 @@ func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, 
 		return nil, nil
 	}
 	if s == nil {
-		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", target, req.Identity.Principal)))
+		answer(result(nil, fmt.Errorf("there is no server %q for %s; list_servers names those there are", target,
+			req.Identity.Principal)))
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -183,7 +188,8 @@ func (a *Aggregate) call(ctx context.Context, req mcphttp.Request, modern bool, 
 }
 
 // recorded runs one of the aggregate's own tools if it is admitted.
-func (a *Aggregate) recorded(ctx context.Context, req mcphttp.Request, name, target string, run func(context.Context) (any, error)) (any, error) {
+func (a *Aggregate) recorded(ctx context.Context, req mcphttp.Request, name, target string,
+	run func(context.Context) (any, error)) (any, error) {
 	m := req.Message
 	ticket, err := a.desk.Admit(ctx, desk.Call{Call: audit.Call{
 		Request: req.Identity.Request, Principal: req.Identity.Principal, Session: idle.Name(req.Session),
@@ -232,7 +238,8 @@ func (a *Aggregate) pass(ctx context.Context, s *lifecycle.Server, req mcphttp.R
 	if modern {
 		sink = complete{sink}
 	}
-	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx, mcphttp.Request{Message: inner, Identity: req.Identity, Session: req.Session, Sink: sink})
+	cancel, err := a.session(s, req.Identity.Principal).Handle(ctx,
+		mcphttp.Request{Message: inner, Identity: req.Identity, Session: req.Session, Sink: sink})
 	if cancel != nil {
 		context.AfterFunc(ctx, cancel)
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
 )
 
-const instructions = "This server stands for several others. list_servers names them, list_tools their tools, get_tool_schema one tool's arguments; call_tool calls it. A sleeping server is woken by its use."
+const instructions = "This server stands for several others. list_servers names them, list_tools their tools, " +
+	"get_tool_schema one tool's arguments; call_tool calls it. A sleeping server is woken by its use."
 
 // pageSize is how many tools list_tools names at once.
 const pageSize = 100
@@ -32,9 +33,11 @@ type definition struct {
 
 var tools = []definition{
 	define("list_servers", "Names the servers that you may use, each with its state.", true),
-	define("list_tools", "Names the tools of a server that you may call, with the first line of their descriptions, 100 at a time from offset on.", true, "server", "offset"),
+	define("list_tools", "Names the tools of a server that you may call, with the first line of their descriptions, "+
+		"100 at a time from offset on.", true, "server", "offset"),
 	define("get_tool_schema", "Returns the full definition of one tool.", true, "server", "tool"),
-	define("call_tool", "Calls a tool of a server and returns its result unchanged.", false, "server", "tool", "arguments"),
+	define("call_tool", "Calls a tool of a server and returns its result unchanged.", false, "server", "tool",
+		"arguments"),
 	define("wake_server", "Starts a server now, also one that was parked after failing.", false, "server"),
 	define("sleep_server", "Stops a server until its next use. Calls that run in it are lost.", false, "server"),
 }
@@ -60,7 +63,8 @@ func result(value any, err error) map[string]any {
 		return map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": err.Error()}}}
 	}
 	text, _ := json.Marshal(value)
-	return map[string]any{"content": []map[string]string{{"type": "text", "text": string(text)}}, "structuredContent": value}
+	return map[string]any{"content": []map[string]string{{"type": "text", "text": string(text)}},
+		"structuredContent": value}
 }
 
 // list answers list_servers.
@@ -83,7 +87,8 @@ func (a *Aggregate) list(id identity.Identity) any {
 }
 
 // run answers the tools that concern one server. A panic is one failed call.
-func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Request, name string, modern bool) (value any, err error) {
+func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Request, name string,
+	modern bool) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)
@@ -100,7 +105,8 @@ func (a *Aggregate) run(ctx context.Context, s *lifecycle.Server, req mcphttp.Re
 		return map[string]string{"server": s.Name(), "state": s.Status().State}, nil
 	case "sleep_server":
 		if !id.GrantedWhole(s.Name()) {
-			return nil, fmt.Errorf("%s may not stop %s for others: that takes the grant %s/*", id.Principal, s.Name(), s.Name())
+			return nil, fmt.Errorf("%s may not stop %s for others: that takes the grant %s/*", id.Principal, s.Name(),
+				s.Name())
 		}
 		s.Sleep()
 		return map[string]string{"server": s.Name(), "state": s.Status().State}, nil

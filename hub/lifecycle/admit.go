@@ -63,7 +63,8 @@ func (s *Server) describe(req mcphttp.Request) desk.Call {
 	}}
 	if token := m.Param("_meta", "progressToken"); token.Present() {
 		c.Progress = func(seconds int) {
-			params := fmt.Appendf(nil, `{"progressToken":%s,"progress":%.6f,"message":"waiting for the owner's approval for %d s"}`,
+			params := fmt.Appendf(nil,
+				`{"progressToken":%s,"progress":%.6f,"message":"waiting for the owner's approval for %d s"}`,
 				m.Bytes(token), desk.WaitingProgress(seconds), seconds)
 			req.Sink.Deliver(jsonrpc.Notification("notifications/progress", params), false)
 		}

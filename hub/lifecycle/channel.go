@@ -72,7 +72,8 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 	ch := &channel{server: s, place: place, hello: hello, born: time.Now()}
 	ch.stale.Store(true)
 	s.mu.Lock() // so that the end, which may come at once, waits
-	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) }, Expired: func() { go ch.probe() }})
+	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) },
+		Expired: func() { go ch.probe() }})
 	s.mu.Unlock()
 	place.started(ch)
 	go func() {
@@ -119,7 +120,8 @@ func (ch *channel) probe() {
 	if ch.reply == nil {
 		method, params = "server/discover", statelessMeta
 	}
-	if _, err := ch.Do(ctx, mustParse(jsonrpc.Request(`"sallyport"`, method, json.RawMessage(params))), modernHeader(ch.reply == nil, method)); err == nil || ctx.Err() == nil {
+	if _, err := ch.Do(ctx, mustParse(jsonrpc.Request(`"sallyport"`, method, json.RawMessage(params))),
+		modernHeader(ch.reply == nil, method)); err == nil || ctx.Err() == nil {
 		return
 	}
 	ch.server.cfg.Log.Warn("a call expired and no ping is answered: the server is ended")
@@ -272,7 +274,8 @@ func (ch *channel) relist(ctx context.Context) error {
 		size += len(m.Raw)
 		if cursor = m.Text(m.Find(m.Result(), "nextCursor")); cursor == "" || seen[cursor] {
 			if cursor != "" {
-				ch.server.cfg.Log.Warn("tools/list names a page that was there already: the listing ends with it", "cursor", cursor[:min(len(cursor), 100)])
+				ch.server.cfg.Log.Warn("tools/list names a page that was there already: the listing ends with it",
+					"cursor", cursor[:min(len(cursor), 100)])
 			}
 			return ch.pin(all, m)
 		}
@@ -303,7 +306,8 @@ func (ch *channel) pin(all [][]byte, m *jsonrpc.Message) error {
 	}
 	for _, name := range changed {
 		tools[name] = tool{withheld: true}
-		s.cfg.Log.Warn("a tool's definition changed: it is withheld until `sallyport accept "+s.cfg.Name+"`", "tool", name)
+		s.cfg.Log.Warn("a tool's definition changed: it is withheld until `sallyport accept "+s.cfg.Name+"`", "tool",
+			name)
 	}
 	ch.tools = tools
 	result := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)},

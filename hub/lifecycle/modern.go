@@ -63,7 +63,8 @@ func (t tool) check(h http.Header, m *jsonrpc.Message) error {
 		switch given := len(h.Values(name)) > 0; {
 		case absent && !given:
 		case absent || !given || !valid || !same(value, m, at):
-			return &HeaderError{fmt.Sprintf("header mismatch: %s does not repeat the argument %s", name, strings.Join(b.path, "."))}
+			return &HeaderError{fmt.Sprintf("header mismatch: %s does not repeat the argument %s", name,
+				strings.Join(b.path, "."))}
 		}
 	}
 	return nil
@@ -90,7 +91,9 @@ func modernHeader(modern bool, method string) http.Header {
 }
 
 // statelessMeta are the params of a request of the hub's own in 2026-07-28.
-const statelessMeta = `{"_meta":{"` + jsonrpc.VersionKey + `":"` + mcphttp.Stateless + `","io.modelcontextprotocol/clientInfo":{"name":"sallyport-hub","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}`
+const statelessMeta = `{"_meta":{"` + jsonrpc.VersionKey + `":"` + mcphttp.Stateless +
+	`","io.modelcontextprotocol/clientInfo":{"name":"sallyport-hub","version":"1"},` +
+	`"io.modelcontextprotocol/clientCapabilities":{}}}`
 
 // listing is the hub's own tools/list.
 func listing(modern bool, cursor string) *jsonrpc.Message {
@@ -184,8 +187,23 @@ func (s *Server) discover(m *jsonrpc.Message) []byte {
 		s.remember(func(snap *pins.Snapshot) *json.RawMessage { return &snap.Discover }, m.Bytes(m.Result()))
 		return m.Raw
 	}
-	if c := m.ErrorCode(); c == jsonrpc.UnsupportedVersion || c == jsonrpc.HeaderMismatch || c == jsonrpc.MissingCapability {
+	if c := m.ErrorCode(); c == jsonrpc.UnsupportedVersion || c == jsonrpc.HeaderMismatch ||
+		c == jsonrpc.MissingCapability {
 		return m.Raw
 	}
-	return jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, mcphttp.Stateless, m.ErrorText())
+	return jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "%s does not speak %s: %s", s.cfg.Name, mcphttp.Stateless,
+		m.ErrorText())
+}
+
+// ownHello is the handshake of the hub itself, for its own calls.
+var ownHello = mustParse(jsonrpc.Request(`"sallyport"`, "initialize",
+	json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},`+
+		`"clientInfo":{"name":"sallyport-hub","version":"1"}}`)))
+
+func mustParse(raw []byte) *jsonrpc.Message {
+	m, err := jsonrpc.Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	return m
 }

@@ -24,7 +24,8 @@ func (s *Server) refuse(req mcphttp.Request) []byte {
 	case tool == "":
 		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params.name must be the name of a tool")
 	case !req.Identity.GrantedOn(name, tool):
-		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name, tool)
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "%s has no grant for %s/%s", req.Identity.Principal, name,
+			tool)
 	}
 	return nil
 }
@@ -41,7 +42,8 @@ func (s *Server) vet(ctx context.Context, ch *channel, req mcphttp.Request) erro
 	}
 	name := m.Text(m.Param("name"))
 	if slices.Contains(s.doubled(), name) {
-		return fmt.Errorf("%s lists the tool %q twice with different definitions: neither is called, since it is not known which one was accepted", s.cfg.Name, name)
+		return fmt.Errorf("%s lists the tool %q twice with different definitions: neither is called, since it is not "+
+			"known which one was accepted", s.cfg.Name, name)
 	}
 	t, pending := ch.tool(name), slices.Contains(s.cfg.Store.Pending(s.cfg.Name), name)
 	if t.withheld && !pending {
@@ -52,7 +54,8 @@ func (s *Server) vet(ctx context.Context, ch *channel, req mcphttp.Request) erro
 		t = ch.tool(name)
 	}
 	if t.withheld || pending { // the latter where only a client's own listing showed it
-		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs `sallyport accept %s`", name, s.cfg.Name)
+		return fmt.Errorf("the definition of %s changed since it was first used: it is withheld until the owner runs "+
+			"`sallyport accept %s`", name, s.cfg.Name)
 	}
 	if req.Header != nil {
 		return t.check(req.Header, m)
@@ -89,11 +92,13 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 		s.double(twins)
 	}
 	if err = errors.Join(err, unread); err != nil {
-		return jsonrpc.Fault(m.ID(), jsonrpc.InternalError, "the tools cannot be compared with the accepted ones: %v", err)
+		return jsonrpc.Fault(m.ID(), jsonrpc.InternalError, "the tools cannot be compared with the accepted ones: %v",
+			err)
 	}
 	for _, raw := range all {
 		name, _ := describe(raw)
-		if req.Identity.GrantedOn(s.cfg.Name, name) && !slices.Contains(changed, name) && !slices.Contains(twins, name) {
+		if req.Identity.GrantedOn(s.cfg.Name, name) && !slices.Contains(changed, name) &&
+			!slices.Contains(twins, name) {
 			kept = append(kept, raw)
 		}
 	}
@@ -102,7 +107,8 @@ func (s *Server) filter(req mcphttp.Request, m *jsonrpc.Message) []byte {
 		edits = append(edits, jsonrpc.Edit{At: at, New: array(kept)})
 	}
 	// A page that leads to itself would be read indefinitely.
-	if next := m.Find(m.Result(), "nextCursor"); next.Present() && m.Text(next) == req.Message.Text(req.Message.Param("cursor")) {
+	if next := m.Find(m.Result(), "nextCursor"); next.Present() &&
+		m.Text(next) == req.Message.Text(req.Message.Param("cursor")) {
 		edits = append(edits, jsonrpc.Edit{At: next, New: []byte(`""`)})
 	}
 	// What depends on the reader must not be cached for others.

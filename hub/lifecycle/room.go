@@ -65,8 +65,9 @@ func (r *Room) enter(ctx context.Context, s *Server) (*place, error) {
 			return nil, &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
 		case <-deadline:
 			now, most := r.Count()
-			return nil, &StateError{s.cfg.Name, "busy", fmt.Sprintf("all servers that run are at work, and there is no room for another process: "+
-				"%d of %d processes and threads (MCP_MAX_PROCESSES)", now, most), 5 * time.Second}
+			return nil, &StateError{s.cfg.Name, "busy",
+				fmt.Sprintf("all servers that run are at work, and there is no room for another process: "+
+					"%d of %d processes and threads (MCP_MAX_PROCESSES)", now, most), 5 * time.Second}
 		}
 	}
 }
@@ -159,7 +160,8 @@ const maxTries = 5
 
 // restless says that a server never stayed long enough.
 func (s *Server) restless() error {
-	return &StateError{s.cfg.Name, "busy", "others took its place each time before the call could be sent", 5 * time.Second}
+	return &StateError{s.cfg.Name, "busy", "others took its place each time before the call could be sent",
+		5 * time.Second}
 }
 
 // firstUse is how long a process that was just started is kept for the call that
@@ -193,7 +195,8 @@ func (s *Server) room() error {
 		case oldest == nil && time.Since(begun) < 2*firstUse:
 			time.Sleep(firstUse / 20)
 		case oldest == nil:
-			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most), 5 * time.Second}
+			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most),
+				5 * time.Second}
 		case oldest.retire():
 			s.mu.Lock()
 			s.starting++

@@ -113,7 +113,8 @@ func New(cfg Config) *Server {
 	if cfg.Desk == nil {
 		cfg.Desk = desk.New(nil, cfg.Log)
 	}
-	s := &Server{cfg: cfg, channels: map[*channel]bool{}, common: map[bool]*channel{}, snap: cfg.Store.Load(cfg.Name, cfg.Hash)}
+	s := &Server{cfg: cfg, channels: map[*channel]bool{}, common: map[bool]*channel{},
+		snap: cfg.Store.Load(cfg.Name, cfg.Hash)}
 	s.ctx, s.off = context.WithCancelCause(context.Background())
 	go s.tend()
 	return s
@@ -182,7 +183,8 @@ func (s *Server) gate(ctx context.Context) error {
 	case s.ctx.Err() != nil:
 		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
 	case parked:
-		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}
+		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time "+
+			"because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}
 	case wait > shortWait:
 		return &StateError{s.cfg.Name, "backing off", reason, wait}
 	case wait > 0:
@@ -208,7 +210,8 @@ func (s *Server) crashed(reason error) {
 func (s *Server) squeezed(reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reason, s.until = "the hub had no room for its threads (MCP_MAX_PROCESSES): "+reason.Error(), time.Now().Add(firstWait)
+	s.reason, s.until = "the hub had no room for its threads (MCP_MAX_PROCESSES): "+reason.Error(),
+		time.Now().Add(firstWait)
 	s.cfg.Log.Warn("ended because there was no room", "reason", reason.Error())
 }
 
@@ -224,7 +227,8 @@ func (s *Server) failed(reason error) {
 	// Jitter keeps servers that fail together from starting together.
 	wait = time.Duration(float64(wait) * (0.75 + rand.Float64()/4))
 	s.reason, s.until = reason.Error(), time.Now().Add(wait)
-	s.cfg.Log.Warn("down", "reason", s.reason, "failures", s.failures, "state", s.state(), "wait", wait.Round(time.Millisecond).String())
+	s.cfg.Log.Warn("down", "reason", s.reason, "failures", s.failures, "state", s.state(), "wait",
+		wait.Round(time.Millisecond).String())
 }
 
 // tend puts idle channels to sleep and keeps a keepAlive server up.
@@ -258,15 +262,17 @@ type Status struct {
 	Image       string   `json:"image,omitempty"`     // of a docker entry
 	Container   string   `json:"container,omitempty"` // its name
 	Withheld    []string `json:"withheld,omitempty"`  // tools whose definition changed
-	Twice       []string `json:"twice,omitempty"`     // tools that are listed twice with different definitions, withheld too
-	Warnings    []string `json:"warnings,omitempty"`
+	// tools that are listed twice with different definitions, withheld too
+	Twice    []string `json:"twice,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Status describes the server.
 func (s *Server) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Status{Starts: s.starts, Tools: s.listed, Image: s.cfg.Image, Container: s.cfg.Container, Type: s.cfg.Type, State: s.state(), Reason: s.reason, Connections: len(s.channels),
+	return Status{Starts: s.starts, Tools: s.listed, Image: s.cfg.Image, Container: s.cfg.Container, Type: s.cfg.Type,
+		State: s.state(), Reason: s.reason, Connections: len(s.channels),
 		Withheld: s.cfg.Store.Pending(s.cfg.Name), Twice: s.twins, Warnings: s.cfg.Warnings}
 }
 
@@ -331,18 +337,6 @@ func (s *Server) save() {
 	if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
 		s.cfg.Log.Error("the snapshot could not be kept", "error", err)
 	}
-}
-
-// ownHello is the handshake of the hub itself, for its own calls.
-var ownHello = mustParse(jsonrpc.Request(`"sallyport"`, "initialize",
-	json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"sallyport-hub","version":"1"}}`)))
-
-func mustParse(raw []byte) *jsonrpc.Message {
-	m, err := jsonrpc.Parse(raw)
-	if err != nil {
-		panic(err)
-	}
-	return m
 }
 
 var _ mux.Client = (*Session)(nil)

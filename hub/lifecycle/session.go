@@ -44,7 +44,8 @@ func (c *Session) Supports(method string) bool {
 	if c.hello == ownHello {
 		return false
 	}
-	need := map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}[method]
+	need := map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation",
+		"roots/list": "roots"}[method]
 	return !c.server.cfg.Shared || need != "" && c.hello.Param("capabilities", need).Present()
 }
 

@@ -22,7 +22,8 @@ func bounded(c *Call, raw []byte) []byte {
 	}
 	m, err := jsonrpc.Parse(raw)
 	if err != nil || c.Message.Method != "tools/call" || !m.Result().Present() {
-		return jsonrpc.Fault(c.Message.ID(), jsonrpc.InternalError, "the answer has %d bytes, at most %d are passed on", len(raw), MaxResult)
+		return jsonrpc.Fault(c.Message.ID(), jsonrpc.InternalError, "the answer has %d bytes, at most %d are passed on",
+			len(raw), MaxResult)
 	}
 	var result bytes.Buffer
 	result.WriteByte('{')
@@ -36,7 +37,9 @@ func bounded(c *Call, raw []byte) []byte {
 	for _, text := range texts(m, MaxResult-frame) {
 		fmt.Fprintf(&result, `{"type":"text","text":%s},`, text)
 	}
-	fmt.Fprintf(&result, `{"type":"text","text":"[cut by the hub: the result has %d bytes, at most %d are passed on; ask for less at a time]"}]}`, len(raw), MaxResult)
+	fmt.Fprintf(&result,
+		`{"type":"text","text":"[cut by the hub: the result has %d bytes, at most %d are passed on; ask for less at `+
+			`a time]"}]}`, len(raw), MaxResult)
 	return jsonrpc.Answer(c.Message.ID(), result.Bytes())
 }
 

@@ -91,7 +91,8 @@ type Link struct {
 // New starts to read conn.
 func New(conn upstream.Conn, opt Options) *Link {
 	l := &Link{conn: conn, opt: opt, done: make(chan struct{}), active: time.Now(),
-		calls: map[int64]*Call{}, asked: map[string]Client{}, clients: map[Client]bool{}, subs: map[string]map[Client]bool{}}
+		calls: map[int64]*Call{}, asked: map[string]Client{}, clients: map[Client]bool{},
+		subs: map[string]map[Client]bool{}}
 	go l.read()
 	return l
 }
@@ -178,7 +179,8 @@ func (l *Link) forget(c *Call) bool {
 // Cancel tells the server that nobody waits for c any more.
 func (l *Link) Cancel(c *Call, reason string) {
 	text, _ := json.Marshal(reason)
-	l.cancel(c, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%s}}`, c.id, text))
+	l.cancel(c, fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%s}}`, c.id, text))
 }
 
 func (l *Link) cancel(c *Call, notice []byte) {
@@ -215,7 +217,8 @@ func (l *Link) expire(c *Call) {
 	if l.opt.Expired != nil {
 		l.opt.Expired()
 	}
-	sink.Deliver(c.rewrite(jsonrpc.Fault(c.Message.ID(), jsonrpc.TimedOut, "the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout)), true)
+	sink.Deliver(c.rewrite(jsonrpc.Fault(c.Message.ID(), jsonrpc.TimedOut,
+		"the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout)), true)
 }
 
 // Forward sends a client's notification.

@@ -46,7 +46,8 @@ func (l *Link) skip(raw []byte, why error) {
 	if l.noise.Add(1) > loudNoise {
 		return
 	}
-	l.opt.Log.Warn("skipped a line of stdout, which belongs to the protocol: "+why.Error(), "line", string(raw[:min(len(raw), 200)]))
+	l.opt.Log.Warn("skipped a line of stdout, which belongs to the protocol: "+why.Error(), "line",
+		string(raw[:min(len(raw), 200)]))
 }
 
 func (l *Link) route(m *jsonrpc.Message) {
@@ -59,7 +60,10 @@ func (l *Link) route(m *jsonrpc.Message) {
 	case m.IsRequest():
 		l.ask(m)
 	case m.Method == "notifications/progress":
-		l.toCall(m, m.Param("progressToken"), func(c *Call) []byte { return c.Message.Bytes(c.Message.Param("_meta", "progressToken")) })
+		l.toCall(m, m.Param("progressToken"), func(c *Call) []byte {
+			return c.Message.Bytes(c.Message.Param("_meta",
+				"progressToken"))
+		})
 	case m.Param("_meta", subscriptionKey).Present():
 		l.toCall(m, m.Param("_meta", subscriptionKey), func(c *Call) []byte { return c.Message.ID() })
 	case m.Method == "notifications/cancelled" && l.endListen(m):
@@ -134,7 +138,8 @@ func (l *Link) ask(m *jsonrpc.Message) {
 	case m.Method == "ping":
 		l.conn.Send(upstream.Outgoing{Raw: jsonrpc.Answer(m.ID(), []byte("{}"))})
 	default:
-		l.conn.Send(upstream.Outgoing{Raw: jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "no client here can answer %s", m.Method)})
+		l.conn.Send(upstream.Outgoing{Raw: jsonrpc.Fault(m.ID(), jsonrpc.MethodNotFound, "no client here can answer %s",
+			m.Method)})
 	}
 }
 
@@ -173,7 +178,8 @@ func (l *Link) notify(m *jsonrpc.Message) {
 		sink.Deliver(m.Raw, false)
 	} else if len(audience) == 0 && l.opt.Log != nil { // it may belong to any client, so it is the owner's
 		data := m.Bytes(m.Param("data"))
-		l.opt.Log.Info("the server says", "level", m.Text(m.Param("level")), "data", string(data[:min(len(data), 1000)]))
+		l.opt.Log.Info("the server says", "level", m.Text(m.Param("level")), "data",
+			string(data[:min(len(data), 1000)]))
 	}
 }
 

@@ -37,7 +37,8 @@ func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
 	for _, key := range slices.Sorted(maps.Keys(e.Env)) {
 		env = append(env, key+"="+e.Env[key])
 	}
-	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir, Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
+	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir,
+		Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
 }
 
 // programs is the directory of MCP_PROGRAMS without links, or "" where there is
@@ -66,9 +67,11 @@ func find(command, path string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, command)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.IsAbs(file) {
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 &&
+			filepath.IsAbs(file) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("command: there is no program %q in PATH (%s); install it in MCP_PROGRAMS (docs/mcp-json.md, stdio)", command, path)
+	return "", fmt.Errorf("command: there is no program %q in PATH (%s); install it in MCP_PROGRAMS "+
+		"(docs/mcp-json.md, stdio)", command, path)
 }

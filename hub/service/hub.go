@@ -81,7 +81,8 @@ func listen(ctx context.Context, set Settings, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("MCP_ADDR: %w", err)
 	}
-	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "servers", set.ServersFile, "version", process.Version)
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "servers", set.ServersFile, "version",
+		process.Version)
 	return httpd.Serve(ctx, l, h.Handler(), log, h.Close)
 }
 
@@ -95,7 +96,8 @@ func Open(set Settings, log *slog.Logger) (*Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
-	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sallyport-hub", Version: process.Version, Stdout: os.Stdout,
+	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sallyport-hub", Version: process.Version,
+		Stdout:  os.Stdout,
 		Secrets: set.secrets(), UID: space.UID, GID: space.GID, Log: log})
 	if err != nil {
 		return nil, err

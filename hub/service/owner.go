@@ -75,5 +75,6 @@ func (h *Hub) accept(server, sum string) error {
 		tools = append(tools, c.Tool)
 	}
 	names, _ := json.Marshal(tools)
-	return h.desk.Audit().Event("accepted", audit.Call{Server: server}, map[string]string{"tools": string(names), "sum": sum}, true)
+	return h.desk.Audit().Event("accepted", audit.Call{Server: server},
+		map[string]string{"tools": string(names), "sum": sum}, true)
 }

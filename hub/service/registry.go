@@ -139,8 +139,9 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := lifecycle.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub, KeepAlive: e.KeepAlive,
-		Idle: time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
+	c := lifecycle.Config{Name: e.Name, Type: e.Type, Hash: e.Hash, Most: maxConnections, Hidden: !e.Hub,
+		KeepAlive: e.KeepAlive,
+		Idle:      time.Duration(h.set.IdleMinutes) * time.Minute, CallTimeout: h.set.CallTimeout,
 		Store: h.store, Desk: h.desk, Log: h.log.With("server", e.Name)}
 	if e.IdleMinutes > 0 {
 		c.Idle = time.Duration(e.IdleMinutes * float64(time.Minute))
@@ -167,7 +168,8 @@ func (h *Hub) build(entry *mcpjson.Entry) (*lifecycle.Server, error) {
 		c.Dial = upstream.SSE(remote)
 	case mcpjson.Docker:
 		c.Shared = true
-		c.Dial = upstream.Docker(upstream.Container{Socket: h.set.ProxySocket, Server: e.Name, Hash: e.Hash, Env: e.Env, Log: h.stderr(e.Name)})
+		c.Dial = upstream.Docker(upstream.Container{Socket: h.set.ProxySocket, Server: e.Name, Hash: e.Hash, Env: e.Env,
+			Log: h.stderr(e.Name)})
 	}
 	if err != nil && len(e.Warnings) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(e.Warnings, "; "))

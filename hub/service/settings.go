@@ -27,10 +27,13 @@ type Settings struct {
 func (s *Settings) Table() config.Table {
 	return config.Table{
 		Command: "sallyport-hub",
-		Intro:   "Serves the MCP servers of mcp.json at <base>/servers/NAME/mcp and /sse, and all of them at <base>/hub/mcp.\n`sallyport accept NAME` shows the changed tool definitions of a server, and how to accept them.",
+		Intro: "Serves the MCP servers of mcp.json at <base>/servers/NAME/mcp and /sse, and all of them at " +
+			"<base>/hub/mcp.\n`sallyport accept NAME` shows the changed tool definitions of a server, and how to " +
+			"accept them.",
 		Settings: append([]config.Setting{
 			{Env: "MCP_STATE_DIR", Required: true, Set: config.Text(&s.StateDir),
-				Help: "directory of the hub's own: snapshots, accepted tool definitions, private directories of stdio servers"},
+				Help: "directory of the hub's own: snapshots, accepted tool definitions, private directories of " +
+					"stdio servers"},
 			{Env: "MCP_SERVERS_FILE", Default: "/config/mcp.json", Set: config.Text(&s.ServersFile),
 				Help: "the servers; an edit takes effect within seconds"},
 			{Env: "MCP_PROXY_SOCKET", Default: "/run/proxy/docker.sock", Set: config.Text(&s.ProxySocket),
@@ -42,9 +45,11 @@ func (s *Settings) Table() config.Table {
 			{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
 				Help: "sessions open at once; further ones get 503"},
 			{Env: "MCP_PROGRAMS", Default: "/programs", Set: config.Text(&s.Programs),
-				Help: "directory of programs for stdio servers, which they may read: its bin and node_modules/.bin stand first in their PATH; it may be missing"},
+				Help: "directory of programs for stdio servers, which they may read: its bin and node_modules/.bin " +
+					"stand first in their PATH; it may be missing"},
 			{Env: "MCP_MAX_PROCESSES", Default: "1024", Set: config.Number(&s.MaxTasks, 64, 1_000_000),
-				Help: "processes and threads of the hub and all stdio servers together (in a container at most its pids limit less 48); when they are used up, the server that is idle longest is evicted"},
+				Help: "processes and threads of the hub and all stdio servers together (in a container at most its " +
+					"pids limit less 48); when they are used up, the server that is idle longest is evicted"},
 			{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "how stdio servers are held: full, or group: the downgrade for kernels before 6.12"},
 		}, append(s.HTTP.Settings("127.0.0.1:18081", "/mcp-hub"), s.Owner.Settings()...)...),

@@ -17,7 +17,8 @@ import (
 // refusedUnknown are the statuses by which servers say that they do not know a
 // session, before they have run anything: 404 by the specification (MCP
 // 2025-11-25, transports, Session Management), the others in practice.
-var refusedUnknown = []int{http.StatusNotFound, http.StatusGone, http.StatusBadRequest, http.StatusUnauthorized, http.StatusInternalServerError}
+var refusedUnknown = []int{http.StatusNotFound, http.StatusGone, http.StatusBadRequest, http.StatusUnauthorized,
+	http.StatusInternalServerError}
 
 // forgotten reports that the server does not know session any more: it refuses
 // a ping in it in the same way as the call.
@@ -155,7 +156,8 @@ func moved(resp *http.Response, base string) (string, error) {
 	to := resp.Header.Get("Location")
 	at, err := resolve(base, to)
 	if err != nil {
-		return "", fmt.Errorf("the remote server redirects to another origin (%s): write the right address into the entry", shown(base, to))
+		return "", fmt.Errorf("the remote server redirects to another origin (%s): write the right address into the "+
+			"entry", shown(base, to))
 	}
 	return at, nil
 }

@@ -22,7 +22,8 @@ type Container struct {
 }
 
 // ErrDaemon is a proxy socket that belongs to the daemon itself.
-var ErrDaemon = errors.New("MCP_PROXY_SOCKET answers as a Docker daemon: the hub must never hold that socket; mount the policy proxy's instead")
+var ErrDaemon = errors.New("MCP_PROXY_SOCKET answers as a Docker daemon: the hub must never hold that socket; mount " +
+	"the policy proxy's instead")
 
 // Docker creates the entry's container and attaches to it. The container ends
 // with the connection.
@@ -37,7 +38,8 @@ func Docker(c Container) Dial {
 			c.Env = map[string]string{}
 		}
 		for _, q := range []wire.Request{{Verb: wire.VerbPolicy, Version: wire.Version},
-			{Verb: wire.VerbEnsure, Server: c.Server, Hash: c.Hash, Env: c.Env}, {Verb: wire.VerbAttach, Server: c.Server}} {
+			{Verb: wire.VerbEnsure, Server: c.Server, Hash: c.Hash, Env: c.Env},
+			{Verb: wire.VerbAttach, Server: c.Server}} {
 			if err := p.ask(q); err != nil {
 				p.Close()
 				return nil, err
@@ -56,7 +58,8 @@ type proxy struct {
 func dialProxy(ctx context.Context, socket string) (*proxy, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("the policy proxy cannot be reached: %w; is it running, and does its HUB_UID name this process?", err)
+		return nil, fmt.Errorf("the policy proxy cannot be reached: %w; is it running, and does its HUB_UID name "+
+			"this process?", err)
 	}
 	return &proxy{conn.(*net.UnixConn), bufio.NewReaderSize(conn, wire.MaxLine)}, nil
 }

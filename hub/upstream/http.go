@@ -111,7 +111,8 @@ func (c *streamable) deliverOne(ctx context.Context, m Outgoing, msg *jsonrpc.Me
 		if err != nil {
 			return err
 		}
-		if m.Header == nil && !again && msg.IsRequest() && msg.Method != "initialize" && c.forgotten(ctx, resp.StatusCode, session) {
+		if m.Header == nil && !again && msg.IsRequest() && msg.Method != "initialize" &&
+			c.forgotten(ctx, resp.StatusCode, session) {
 			resp.Body.Close()
 			if err := c.greet(ctx, session); err != nil {
 				return err

@@ -99,6 +99,7 @@ type Decision struct {
 
 // Errors of Decide.
 var (
-	ErrUnknown = errors.New("nothing waits under this id: it was decided already, has expired, or the server was started again since")
-	ErrScope   = errors.New("an approval is for once, digest or tool")
+	ErrUnknown = errors.New("nothing waits under this id: it was decided already, has expired, or the server was " +
+		"started again since")
+	ErrScope = errors.New("an approval is for once, digest or tool")
 )

@@ -113,9 +113,10 @@ func (s *Store) full(r Request) bool {
 // ask makes a request. s.mu is held.
 func (s *Store) ask(r Request) *request {
 	q := &request{key: r.Key, settled: make(chan struct{}), Waiting: Waiting{
-		ID: newID(), Principal: r.Principal, Session: r.Session, Server: r.Server, Tool: r.Tool, Arguments: string(r.Arguments),
-		Preview: r.Preview,
-		Asked:   s.now(), Expires: s.now().Add(s.expiry), Held: 1,
+		ID: newID(), Principal: r.Principal, Session: r.Session, Server: r.Server, Tool: r.Tool,
+		Arguments: string(r.Arguments),
+		Preview:   r.Preview,
+		Asked:     s.now(), Expires: s.now().Add(s.expiry), Held: 1,
 	}}
 	s.byKey[q.key], s.byID[q.ID] = q, q
 	q.timer = time.AfterFunc(s.expiry, func() { s.expire(q) })
@@ -241,6 +242,9 @@ func (s *Store) Revoke(principal string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.allowed)
-	s.allowed = slices.DeleteFunc(s.allowed, func(a standing) bool { return principal == "" || a.key.Principal == principal })
+	s.allowed = slices.DeleteFunc(s.allowed, func(a standing) bool {
+		return principal == "" ||
+			a.key.Principal == principal
+	})
 	return before - len(s.allowed)
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // ErrUnwritable means that a call cannot be recorded and so must not run.
-var ErrUnwritable = errors.New("this call cannot be recorded in the audit file, so it was not run; the owner has to look after that file (is its disk full?)")
+var ErrUnwritable = errors.New("this call cannot be recorded in the audit file, so it was not run; the owner has to " +
+	"look after that file (is its disk full?)")
 
 // A Pending is a call whose begin is written and whose end is not.
 type Pending struct {
@@ -67,15 +68,18 @@ func (p *Pending) End(o Outcome) {
 	p.settle = true
 	l.open--
 	r := Record{
-		Kind: KindEnd, Begin: p.begin.Seq, Time: l.opts.Now().UTC(), Request: p.begin.Request, Principal: p.begin.Principal,
-		Session: p.begin.Session, Server: p.begin.Server, Tool: p.begin.Tool,
-		Verdict: clip(o.Verdict), MS: l.opts.Now().Sub(p.start).Milliseconds(), ResultBytes: o.ResultBytes, Details: clipAll(o.Details),
+		Kind: KindEnd, Begin: p.begin.Seq, Time: l.opts.Now().UTC(), Request: p.begin.Request,
+		Principal: p.begin.Principal,
+		Session:   p.begin.Session, Server: p.begin.Server, Tool: p.begin.Tool,
+		Verdict: clip(o.Verdict), MS: l.opts.Now().Sub(p.start).Milliseconds(), ResultBytes: o.ResultBytes,
+		Details: clipAll(o.Details),
 	}
 	if l.flush() == nil && l.append(r) == nil {
 		return
 	}
 	l.late = append(l.late, r)
-	l.opts.Log.Error("the end of a call waits for room in the audit file; no other call runs until then", "file", l.opts.File)
+	l.opts.Log.Error("the end of a call waits for room in the audit file; no other call runs until then", "file",
+		l.opts.File)
 }
 
 // Refused records a call that was not admitted. It is best effort: nothing

@@ -40,7 +40,8 @@ func (l *Log) openCheckpoints() (err error) {
 			return fmt.Errorf("%s: %w", l.name+pointsSuffix, err)
 		}
 		if c.Seq > l.seq || c.Seq == l.seq && c.Head != l.head {
-			return fmt.Errorf("the last checkpoint covers %d records and only %d are there: the chain was cut or changed; %s", c.Seq, l.seq, anew)
+			return fmt.Errorf("the last checkpoint covers %d records and only %d are there: the chain was cut or "+
+				"changed; %s", c.Seq, l.seq, anew)
 		}
 		l.lastNote = notes[len(notes)-1]
 	}
@@ -52,7 +53,8 @@ func (l *Log) openAnchors() (err error) {
 		return nil
 	}
 	if info, err := os.Stat(l.opts.AnchorDir); err == nil && sameDisk(info, l.folder) {
-		l.opts.Log.Warn("the anchors lie on the same file system as the audit: whoever can rewrite one can rewrite both", "directory", l.opts.AnchorDir)
+		l.opts.Log.Warn("the anchors lie on the same file system as the audit: whoever can rewrite one can rewrite "+
+			"both", "directory", l.opts.AnchorDir)
 	}
 	base := filepath.Join(l.opts.AnchorDir, anchorName(l.sign.name))
 	l.anchors, err = os.OpenFile(base+".anchors", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

@@ -20,13 +20,16 @@ func (v *verifier) finish() {
 	end := v.last
 	if first := v.report.First; first > 1 {
 		if through, ok := v.prunes[first-1]; !ok || through != v.prunedAt {
-			v.found(Removed, v.first, "records 1 to %d are missing, and no record says that retention removed them", first-1)
+			v.found(Removed, v.first, "records 1 to %d are missing, and no record says that retention removed them",
+				first-1)
 			return
 		}
 	}
 	// A start is signed before its first call, and killed at times before that.
-	if v.called && v.report.Signed < max(v.started, 1) || v.report.Last-max(v.report.Signed, v.report.First-1) > 2*signEvery {
-		v.found(Rebuilt, end, "records %d to %d are covered by no checkpoint, though each start and every %d records have one: checkpoints were removed",
+	if v.called && v.report.Signed < max(v.started, 1) ||
+		v.report.Last-max(v.report.Signed, v.report.First-1) > 2*signEvery {
+		v.found(Rebuilt, end, "records %d to %d are covered by no checkpoint, though each start and every %d records "+
+			"have one: checkpoints were removed",
 			v.report.Signed+1, v.report.Last, signEvery)
 	}
 }
@@ -46,6 +49,7 @@ func (v *verifier) cut() bool {
 	if at.File == "" {
 		at.File = v.file
 	}
-	v.found(Cut, at, "the records end with %d, but %s covers %d of them: %d are gone", v.report.Last, most.from, most.Seq, most.Seq-v.report.Last)
+	v.found(Cut, at, "the records end with %d, but %s covers %d of them: %d are gone", v.report.Last, most.from,
+		most.Seq, most.Seq-v.report.Last)
 	return true
 }

@@ -119,7 +119,8 @@ type Checkpoint struct {
 // checkpoint (origin, count, head) and the time; the head is that of a hash
 // chain, not of a tree.
 func (s signer) sign(c Checkpoint) string {
-	text := fmt.Sprintf("%s\n%d\n%s\n%s\n", s.name, c.Seq, base64.StdEncoding.EncodeToString(c.Head[:]), c.Time.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("%s\n%d\n%s\n%s\n", s.name, c.Seq, base64.StdEncoding.EncodeToString(c.Head[:]),
+		c.Time.UTC().Format(time.RFC3339))
 	sig := binary.BigEndian.AppendUint32(nil, keyHash(s.name, s.public().key))
 	sig = append(sig, ed25519.Sign(s.key, []byte(text))...)
 	return text + "\n\u2014 " + s.name + " " + base64.StdEncoding.EncodeToString(sig) + "\n"
@@ -150,7 +151,8 @@ func (k PublicKey) signed(text, sigs string) bool {
 	for line := range strings.SplitSeq(sigs, "\n") {
 		encoded, ok := strings.CutPrefix(line, "\u2014 "+k.Name+" ")
 		raw, err := base64.StdEncoding.DecodeString(encoded)
-		if !ok || err != nil || len(raw) != 4+ed25519.SignatureSize || binary.BigEndian.Uint32(raw) != keyHash(k.Name, k.key) {
+		if !ok || err != nil || len(raw) != 4+ed25519.SignatureSize ||
+			binary.BigEndian.Uint32(raw) != keyHash(k.Name, k.key) {
 			continue
 		}
 		if ed25519.Verify(k.key, []byte(text), raw[4:]) {

@@ -70,7 +70,8 @@ func (l *Log) openFolder() (err error) {
 		return err
 	}
 	if err := syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.New("another process writes this chain: give each process a file of its own, or end the other one")
+		return errors.New("another process writes this chain: give each process a file of its own, or end the other " +
+			"one")
 	}
 	return l.openKey()
 }
@@ -207,7 +208,8 @@ func (l *Log) publish() error {
 		return err
 	}
 	if len(have) > 0 {
-		return fmt.Errorf("%s is not the public half of %s: one of them was changed; %s", l.name+pubSuffix, l.name+keySuffix, anew)
+		return fmt.Errorf("%s is not the public half of %s: one of them was changed; %s", l.name+pubSuffix,
+			l.name+keySuffix, anew)
 	}
 	_, err = f.WriteString(want)
 	return err

@@ -92,7 +92,8 @@ func decode(line []byte) (Record, hash, error) {
 	if at < 1 {
 		return r, named, errLine
 	}
-	if _, err := hex.Decode(named[:], line[at+len(tailStart):len(line)-2]); err != nil || !bytes.Equal(line[at:], tailOf(named)) {
+	if _, err := hex.Decode(named[:], line[at+len(tailStart):len(line)-2]); err != nil ||
+		!bytes.Equal(line[at:], tailOf(named)) {
 		return r, hash{}, errLine
 	}
 	body := append(bytes.Clone(line[:at]), '}')

@@ -228,7 +228,8 @@ func (v *verifier) line(at Line) bool {
 func (v *verifier) settleHeld(next *Record) bool {
 	expected := v.report.Last + 1
 	if next != nil && next.Seq == expected {
-		return v.found(Inserted, *v.held, "this line stands between records %d and %d: %v", v.report.Last, expected, v.heldErr)
+		return v.found(Inserted, *v.held, "this line stands between records %d and %d: %v", v.report.Last, expected,
+			v.heldErr)
 	}
 	return v.found(Changed, *v.held, "this line stands in the place of record %d: %v", expected, v.heldErr)
 }
@@ -240,13 +241,15 @@ func (v *verifier) inOrder(at Line, r Record) bool {
 	case r.Seq < v.report.First:
 		return v.found(Reordered, v.first, "record %d stands here, and record %d further down", v.report.First, r.Seq)
 	case r.Seq < expected:
-		return v.found(Inserted, at, "record %d is there a second time or comes after %d: it was inserted or moved", r.Seq, v.report.Last)
+		return v.found(Inserted, at, "record %d is there a second time or comes after %d: it was inserted or moved",
+			r.Seq, v.report.Last)
 	case r.Seq > expected && v.later(at, expected):
 		return v.found(Reordered, at, "record %d stands here, and record %d further down", r.Seq, expected)
 	case r.Seq > expected:
 		return v.found(Removed, at, "records %d to %d are missing before this line", expected, r.Seq-1)
 	case r.Prev != v.prev.String():
-		return v.found(Changed, v.last, "record %d does not have the hash that record %d (line %d) names: one of the two was changed and its hash computed again",
+		return v.found(Changed, v.last, "record %d does not have the hash that record %d (line %d) names: one of the "+
+			"two was changed and its hash computed again",
 			v.report.Last, r.Seq, at.Number)
 	}
 	return true
@@ -268,7 +271,8 @@ func (v *verifier) later(at Line, seq uint64) (found bool) {
 func (v *verifier) checkPoints(at Line, seq uint64, sum hash) bool {
 	for _, p := range v.wanted[seq] {
 		if p.Head != sum {
-			return v.found(Rebuilt, at, "record %d is not the one that was signed (%s, %s)", seq, p.from, p.Time.UTC().Format("2006-01-02 15:04:05"))
+			return v.found(Rebuilt, at, "record %d is not the one that was signed (%s, %s)", seq, p.from,
+				p.Time.UTC().Format("2006-01-02 15:04:05"))
 		}
 		if p.anchor {
 			v.report.Anchored = seq

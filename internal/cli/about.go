@@ -15,7 +15,8 @@ import (
 func (p Program) all() []Command {
 	return append(p.Commands[:len(p.Commands):len(p.Commands)],
 		Command{Name: "version", Help: "print the version and what it was built from", Main: p.version},
-		Command{Name: "completion", Help: "print a completion script: bash, zsh or fish", Words: "bash zsh fish", Main: p.completion},
+		Command{Name: "completion", Help: "print a completion script: bash, zsh or fish", Words: "bash zsh fish",
+			Main: p.completion},
 		Command{Name: "help", Help: "print this, or the help of one command", Main: p.help},
 	)
 }
@@ -25,7 +26,8 @@ func (p Program) version(_ context.Context, args []string, stdout, stderr io.Wri
 		fmt.Fprintf(stderr, "%s version: it takes no arguments\n", p.Name)
 		return 2
 	}
-	fmt.Fprintf(stdout, "%s %s %s %s/%s%s\n", p.Name, process.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision())
+	fmt.Fprintf(stdout, "%s %s %s %s/%s%s\n", p.Name, process.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		revision())
 	return 0
 }
 
@@ -76,11 +78,13 @@ func (p Program) completion(_ context.Context, args []string, stdout, stderr io.
 		fmt.Fprintf(stdout, "complete -c %s -n __fish_use_subcommand -f -a '%s'\n", p.Name, p.names())
 		for _, c := range p.all() {
 			if c.Words != "" {
-				fmt.Fprintf(stdout, "complete -c %s -n '__fish_seen_subcommand_from %s' -a '%s'\n", p.Name, c.Name, c.Words)
+				fmt.Fprintf(stdout, "complete -c %s -n '__fish_seen_subcommand_from %s' -a '%s'\n", p.Name, c.Name,
+					c.Words)
 			}
 		}
 	default:
-		fmt.Fprintf(stderr, "%[1]s completion: name the shell: bash, zsh or fish. For bash: source <(%[1]s completion bash)\n", p.Name)
+		fmt.Fprintf(stderr, "%[1]s completion: name the shell: bash, zsh or fish. For bash: source <(%[1]s "+
+			"completion bash)\n", p.Name)
 		return 2
 	}
 	return 0
@@ -88,7 +92,8 @@ func (p Program) completion(_ context.Context, args []string, stdout, stderr io.
 
 func (p Program) completeBash(out io.Writer) {
 	function := "_" + strings.ReplaceAll(p.Name, "-", "_")
-	fmt.Fprintf(out, "%s() {\n\tlocal words=\n\tcase \"$COMP_CWORD:${COMP_WORDS[1]}\" in\n\t1:*) words=\"%s\" ;;\n", function, p.names())
+	fmt.Fprintf(out, "%s() {\n\tlocal words=\n\tcase \"$COMP_CWORD:${COMP_WORDS[1]}\" in\n\t1:*) words=\"%s\" ;;\n",
+		function, p.names())
 	for _, c := range p.all() {
 		if words := c.Words; words != "" || c.Name == "help" {
 			if c.Name == "help" {
@@ -97,7 +102,8 @@ func (p Program) completeBash(out io.Writer) {
 			fmt.Fprintf(out, "\t2:%s) words=\"%s\" ;;\n", c.Name, words)
 		}
 	}
-	fmt.Fprintf(out, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F %s %s\n", function, p.Name)
+	fmt.Fprintf(out, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete "+
+		"-o default -F %s %s\n", function, p.Name)
 }
 
 func (p Program) names() string {

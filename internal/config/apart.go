@@ -34,7 +34,8 @@ func Apart(setting, path string, dirs ...string) error {
 			return fmt.Errorf("%s %q: %w", setting, path, err)
 		}
 		if place.Holds(at) {
-			return fmt.Errorf("%s %q lies inside %q, where commands write: move one of them elsewhere", setting, path, dir)
+			return fmt.Errorf("%s %q lies inside %q, where commands write: move one of them elsewhere", setting, path,
+				dir)
 		}
 		if err := unlinked(path, dir); err != nil {
 			return fmt.Errorf("%s %q %w", setting, path, err)
@@ -52,7 +53,8 @@ func unlinked(path, dir string) error {
 	looked := 0
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if looked++; looked > maxLooked {
-			return fmt.Errorf("has several names (hard links), and %q is too large to be sure that none of them lies there: make it a file of its own", dir)
+			return fmt.Errorf("has several names (hard links), and %q is too large to be sure that none of them lies "+
+				"there: make it a file of its own", dir)
 		}
 		if err != nil || !d.Type().IsRegular() {
 			return nil
@@ -85,10 +87,12 @@ func beside(w, c procfs.Place, workspace, checkout string) error {
 	own := procfs.Place{Device: c.Device, Path: filepath.Join(c.Path, "workspace")}
 	switch {
 	case w.Holds(c):
-		return fmt.Errorf("the workspace %q contains the installation %q: a command could read its tokens and change what the owner and Traefik run. "+
+		return fmt.Errorf("the workspace %q contains the installation %q: a command could read its tokens and change "+
+			"what the owner and Traefik run. "+
 			"Serve another directory, or move the installation out of it", workspace, checkout)
 	case c.Holds(w) && !own.Holds(w):
-		return fmt.Errorf("the workspace %q lies inside the installation %q, whose files the owner and Traefik run: of it only %q may be served",
+		return fmt.Errorf("the workspace %q lies inside the installation %q, whose files the owner and Traefik run: "+
+			"of it only %q may be served",
 			workspace, checkout, filepath.Join(checkout, "workspace"))
 	}
 	return nil

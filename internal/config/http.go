@@ -49,7 +49,8 @@ func (h *HTTP) Check(m *Mistakes) {
 		m.Add("MCP_AUTH_TOKEN_FILE is required: make a token with: sallyport token new FILE")
 	}
 	if h.Addr != "" && !h.InContainer && !IsLoopback(h.Addr) {
-		m.Add("MCP_ADDR %q is not a loopback address: anybody in the network could reach it; set MCP_IN_CONTAINER=true only in a container", h.Addr)
+		m.Add("MCP_ADDR %q is not a loopback address: anybody in the network could reach it; set "+
+			"MCP_IN_CONTAINER=true only in a container", h.Addr)
 	}
 }
 

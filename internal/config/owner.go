@@ -34,20 +34,23 @@ func (o *Owner) Settings() []Setting {
 // Check adds what does not fit together.
 func (o *Owner) Check(m *Mistakes) {
 	if (o.OwnerSocket == "") != (o.OwnerKeyFile == "") {
-		m.Add("MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE are given together or not at all: commands may run under the same account, so the socket needs a key")
+		m.Add("MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE are given together or not at all: commands may run under the " +
+			"same account, so the socket needs a key")
 	}
 	if o.AnchorDir != "" && (o.AuditFile == "" || o.AuditFile == "-") {
 		m.Add("MCP_ANCHOR_DIR needs MCP_AUDIT_FILE, a file")
 	}
 	if o.AnchorDir != "" && filepath.Clean(o.AnchorDir) == filepath.Dir(filepath.Clean(o.AuditFile)) {
-		m.AddError(fmt.Errorf("MCP_ANCHOR_DIR %q is the folder of the audit itself: anchors belong on another file system", o.AnchorDir))
+		m.AddError(fmt.Errorf("MCP_ANCHOR_DIR %q is the folder of the audit itself: anchors belong on another file "+
+			"system", o.AnchorDir))
 	}
 }
 
 // Private lists, by setting, the paths that no command may reach. A folder
 // stands for all that lies in it.
 func (o *Owner) Private() map[string]string {
-	paths := map[string]string{"MCP_ANCHOR_DIR": o.AnchorDir, "MCP_OWNER_SOCKET": o.OwnerSocket, "MCP_OWNER_KEY_FILE": o.OwnerKeyFile}
+	paths := map[string]string{"MCP_ANCHOR_DIR": o.AnchorDir, "MCP_OWNER_SOCKET": o.OwnerSocket,
+		"MCP_OWNER_KEY_FILE": o.OwnerKeyFile}
 	if o.AuditFile != "-" {
 		paths["MCP_AUDIT_FILE"] = o.AuditFile
 	}

@@ -19,7 +19,8 @@ func Outside(setting, path string, grants func(path string) (by string, granted 
 	part, err := filepath.Abs(path)
 	for at := real; err == nil; part = filepath.Dir(part) {
 		if by, granted := grants(at); granted {
-			return fmt.Errorf("%s %q lies at or under %q, which commands may reach: move it elsewhere", setting, path, by)
+			return fmt.Errorf("%s %q lies at or under %q, which commands may reach: move it elsewhere", setting, path,
+				by)
 		}
 		if part == "/" {
 			return nil

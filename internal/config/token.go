@@ -45,11 +45,13 @@ func CheckToken(token string) error {
 	}
 	for _, c := range []byte(token) {
 		if c <= ' ' || c > '~' {
-			return errors.New("the token holds a blank, a line break or a character that is not ASCII; a token file holds the token and at most one newline")
+			return errors.New("the token holds a blank, a line break or a character that is not ASCII; a token file " +
+				"holds the token and at most one newline")
 		}
 	}
 	if len(token) < MinToken {
-		return fmt.Errorf("the token has %d characters, at least %d are needed; make one with: sallyport token new FILE", len(token), MinToken)
+		return fmt.Errorf("the token has %d characters, at least %d are needed; make one with: sallyport token new "+
+			"FILE", len(token), MinToken)
 	}
 	return nil
 }

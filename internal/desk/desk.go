@@ -41,7 +41,8 @@ type Desk struct {
 
 // New makes the desk of a process. log may be nil with records nowhere.
 func New(records *audit.Log, log *slog.Logger) *Desk {
-	d := &Desk{audit: records, log: log, started: time.Now(), tickets: map[string]*Ticket{}, paused: map[string]string{},
+	d := &Desk{audit: records, log: log, started: time.Now(), tickets: map[string]*Ticket{},
+		paused: map[string]string{},
 		counts: map[string]int64{}, watchers: map[chan Event]struct{}{}}
 	if log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -192,7 +193,8 @@ func (t *Ticket) End(verdict string, resultBytes int) {
 		t.pending.End(audit.Outcome{Verdict: verdict, ResultBytes: resultBytes})
 		t.desk.drop(t)
 		t.desk.count(verdict)
-		t.desk.log.Info("call", "principal", t.call.Principal, "server", t.call.Server, "tool", t.call.Tool, "verdict", verdict,
+		t.desk.log.Info("call", "principal", t.call.Principal, "server", t.call.Server, "tool", t.call.Tool, "verdict",
+			verdict,
 			"ms", time.Since(t.started).Milliseconds())
 		e := t.event("end")
 		e.Verdict = verdict
@@ -210,7 +212,10 @@ func (d *Desk) Sessions() []session.Info {
 	if d.sessions != nil {
 		list = append(list, d.sessions.List()...)
 	}
-	slices.SortFunc(list, func(a, b session.Info) int { return strings.Compare(a.Principal+a.Name, b.Principal+b.Name) })
+	slices.SortFunc(list, func(a, b session.Info) int {
+		return strings.Compare(a.Principal+a.Name,
+			b.Principal+b.Name)
+	})
 	return list
 }
 
@@ -263,5 +268,6 @@ func (d *Desk) Running() []Entry {
 
 func (t *Ticket) entry() Entry {
 	c := t.call
-	return Entry{ID: t.ID, State: t.state, Request: c.Request, Principal: c.Principal, Session: c.Session, Server: c.Server, Tool: c.Tool, Started: t.started}
+	return Entry{ID: t.ID, State: t.state, Request: c.Request, Principal: c.Principal, Session: c.Session,
+		Server: c.Server, Tool: c.Tool, Started: t.started}
 }

@@ -96,7 +96,8 @@ func (d *Desk) Stop(id string, now bool) error {
 		call = t.call.Call
 		t.cancel(ErrStopped)
 	case r != nil && !r.ended():
-		call = audit.Call{Principal: r.entry.Principal, Session: r.entry.Session, Tool: r.entry.Tool, Request: r.entry.Request}
+		call = audit.Call{Principal: r.entry.Principal, Session: r.entry.Session, Tool: r.entry.Tool,
+			Request: r.entry.Request}
 	case d.sessions != nil && d.stopSession(id):
 		call.Session = id
 	default:
@@ -146,7 +147,8 @@ func (d *Desk) Resume(principal string) error {
 	delete(d.paused, principal)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%s not paused", map[bool]string{true: "everything as a whole is", false: principal + " is"}[principal == ""])
+		return fmt.Errorf("%s not paused", map[bool]string{true: "everything as a whole is", false: principal +
+			" is"}[principal == ""])
 	}
 	d.recorded("resumed", audit.Call{Principal: principal}, nil)
 	d.publish(Event{Kind: "resumed", Principal: principal})
@@ -171,7 +173,8 @@ func (d *Desk) refusePaused(principal string) *Refusal {
 	text := "The owner has paused all calls: nothing was run. Do not repeat it by yourself; ask the user to resume."
 	if this {
 		reason = one
-		text = "The owner has paused the calls of " + principal + ": nothing was run. Do not repeat it by yourself; ask the user to resume."
+		text = "The owner has paused the calls of " + principal +
+			": nothing was run. Do not repeat it by yourself; ask the user to resume."
 	}
 	if reason != "" {
 		text += " Their reason: " + reason

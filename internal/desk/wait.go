@@ -32,7 +32,8 @@ func (d *Desk) approve(t *Ticket) *Refusal {
 	// The file as it is now must be the one that was decided on.
 	if t.call.File != nil && v.ID != "" {
 		if now, err := t.call.File(); err != nil || now.Digest != r.File {
-			return &Refusal{"file_changed", "The file has changed since the owner was asked, so the approval does not fit any more: nothing was written. " +
+			return &Refusal{"file_changed", "The file has changed since the owner was asked, so the approval does " +
+				"not fit any more: nothing was written. " +
 				"Read the file again and repeat the call."}
 		}
 	}
@@ -48,7 +49,8 @@ func (d *Desk) question(c Call) (approval.Request, *Refusal) {
 	}
 	var err error
 	if r.Digest, err = d.digest(c.Arguments); err != nil {
-		return r, &Refusal{"unclear", fmt.Sprintf("This call waits for the owner's approval, and %v: nothing was run.", err)}
+		return r, &Refusal{"unclear", fmt.Sprintf("This call waits for the owner's approval, and %v: nothing was run.",
+			err)}
 	}
 	if c.File != nil {
 		file, err := c.File()
@@ -99,15 +101,20 @@ func (t *Ticket) unapproved(v approval.Verdict) *Refusal {
 		}
 		return &Refusal{"denied", text}
 	case approval.Pending:
-		return &Refusal{"pending", fmt.Sprintf("This call waits for the owner's approval (%s) and nothing was run yet. Tell the user; they can decide with "+
-			"\"sallyport approve\". Then make exactly the same call again: until %s UTC it attaches to this request and gets the decision.",
+		return &Refusal{"pending", fmt.Sprintf("This call waits for the owner's approval (%s) and nothing was run "+
+			"yet. Tell the user; they can decide with "+
+			"\"sallyport approve\". Then make exactly the same call again: until %s UTC it attaches to this request "+
+			"and gets the decision.",
 			v.ID, v.Until.UTC().Format("15:04:05"))}
 	case approval.Expired:
-		return &Refusal{"expired", "The owner did not decide in time: nothing was run. Ask the user whether they want it, then make the call again."}
+		return &Refusal{"expired", "The owner did not decide in time: nothing was run. Ask the user whether they " +
+			"want it, then make the call again."}
 	case approval.TooMany:
-		return &Refusal{"too_many_waiting", fmt.Sprintf("%d calls wait for the owner's approval already: nothing was run. Wait until some are decided.", approval.MaxWaiting)}
+		return &Refusal{"too_many_waiting", fmt.Sprintf("%d calls wait for the owner's approval already: nothing was "+
+			"run. Wait until some are decided.", approval.MaxWaiting)}
 	case approval.Unclear:
-		return &Refusal{"unclear", "The arguments of this call can be read in two ways, so no approval could bind them: nothing was run."}
+		return &Refusal{"unclear", "The arguments of this call can be read in two ways, so no approval could bind " +
+			"them: nothing was run."}
 	}
 	if t.Stopped() {
 		return stopped
@@ -125,11 +132,13 @@ func (d *Desk) Decide(x approval.Decision) error {
 	err := d.approvals.Decide(x, func(w approval.Waiting) error {
 		decided = w
 		outcome := map[bool]string{true: "approved", false: "denied"}[x.Approve]
-		return d.audit.Event("decision", audit.Call{Principal: w.Principal, Session: w.Session, Server: w.Server, Tool: w.Tool, Arguments: []byte(w.Arguments)},
+		return d.audit.Event("decision", audit.Call{Principal: w.Principal, Session: w.Session, Server: w.Server,
+			Tool: w.Tool, Arguments: []byte(w.Arguments)},
 			map[string]string{"id": w.ID, "outcome": outcome, "for": x.Scope, "reason": x.Reason}, true)
 	})
 	if err == nil {
-		d.publish(Event{Kind: "decided", ID: x.ID, Principal: decided.Principal, Server: decided.Server, Tool: decided.Tool})
+		d.publish(Event{Kind: "decided", ID: x.ID, Principal: decided.Principal, Server: decided.Server,
+			Tool: decided.Tool})
 	}
 	return err
 }

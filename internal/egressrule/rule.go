@@ -59,7 +59,8 @@ func Parse(s string) (Rule, error) {
 // ParseCeiling reads a rule of EGRESS_ALLOW.
 func ParseCeiling(s string) (Rule, error) {
 	if s == "*" {
-		return Rule{}, mistake(s, "the ceiling names its hosts; MCP_COMMAND_NETWORK=container is for commands that may reach everything")
+		return Rule{}, mistake(s, "the ceiling names its hosts; MCP_COMMAND_NETWORK=container is for commands that "+
+			"may reach everything")
 	}
 	return parse(s, true)
 }

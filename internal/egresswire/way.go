@@ -218,20 +218,24 @@ func (w *Way) down(c net.Conn, err error) {
 	if w.ctx.Err() != nil {
 		return
 	}
-	say := "egress, the way to the allowed hosts, cannot be reached. Retrying does not help before its owner has started it again."
+	say := "egress, the way to the allowed hosts, cannot be reached. Retrying does not help before its owner has " +
+		"started it again."
 	var told *answered
 	if errors.As(err, &told) {
 		say = "egress does not serve this command: " + strings.Join(strings.Fields(told.Error()), " ") + "."
 	}
 	if errors.Is(err, keysocket.ErrBusy) {
-		say = "egress, the way to the allowed hosts, serves too many connections at this moment. Try again later, with fewer at once."
+		say = "egress, the way to the allowed hosts, serves too many connections at this moment. Try again later, " +
+			"with fewer at once."
 	}
 	if errors.Is(err, keysocket.ErrRefused) {
-		say = "egress does not accept this server's key. Tell the owner that MCP_EGRESS_KEY_FILE and EGRESS_KEY_FILE differ."
+		say = "egress does not accept this server's key. Tell the owner that MCP_EGRESS_KEY_FILE and EGRESS_KEY_FILE " +
+			"differ."
 	}
 	w.told(Refusal{Verdict: Down, Say: say})
 	c.SetDeadline(time.Now().Add(time.Second))
-	fmt.Fprintf(c, "HTTP/1.1 502 egress: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n", say, len(say)+1, say)
+	fmt.Fprintf(c, "HTTP/1.1 502 egress: %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
+		"close\r\n\r\n%s\n", say, len(say)+1, say)
 	closeWrite(c)
 	io.CopyN(io.Discard, c, 1<<20)
 }

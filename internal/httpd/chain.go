@@ -28,7 +28,8 @@ func Below(base string) Step {
 			switch {
 			case r.URL.Path == "/healthz":
 				health(w, r)
-			case r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/"), strings.Contains(r.URL.Path, "/.well-known/"):
+			case r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/"),
+				strings.Contains(r.URL.Path, "/.well-known/"):
 				http.NotFound(w, r)
 			default:
 				next.ServeHTTP(w, r)

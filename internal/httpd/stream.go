@@ -234,5 +234,6 @@ func (s *Stream) remember(p []byte) {
 // betweenEvents reports whether the last event has ended with a blank line
 // (WHATWG HTML, 9.2.5: lines end in LF, CRLF or CR).
 func (s *Stream) betweenEvents() bool {
-	return bytes.HasSuffix(s.tail, []byte("\n\n")) || bytes.HasSuffix(s.tail, []byte("\r\n\r\n")) || bytes.HasSuffix(s.tail, []byte("\r\r"))
+	return bytes.HasSuffix(s.tail, []byte("\n\n")) || bytes.HasSuffix(s.tail, []byte("\r\n\r\n")) ||
+		bytes.HasSuffix(s.tail, []byte("\r\r"))
 }

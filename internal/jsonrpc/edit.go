@@ -57,7 +57,8 @@ func Fault(id json.RawMessage, code int, format string, args ...any) []byte {
 // FaultData is Fault with "data", which must be JSON.
 func FaultData(id json.RawMessage, code int, text string, data json.RawMessage) []byte {
 	quoted, _ := json.Marshal(text)
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, orNull(id), code, quoted, data)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, orNull(id), code,
+		quoted, data)
 }
 
 // Answer builds a result response.

@@ -15,7 +15,8 @@ import (
 const proofBound = 5 * time.Second
 
 // ErrRefused is Dial's error when the server does not accept the key.
-var ErrRefused = errors.New("the key is not the server's: both must read the same key file, once each has been started again after it changed")
+var ErrRefused = errors.New("the key is not the server's: both must read the same key file, once each has been " +
+	"started again after it changed")
 
 // ErrBusy is Dial's error when the server closes without an answer: it serves
 // as many connections as it may, or ends.

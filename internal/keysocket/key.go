@@ -100,14 +100,16 @@ func ReadKey(path string) (k Key, err error) {
 	case !info.Mode().IsRegular():
 		return k, fmt.Errorf("key file %q is not a regular file", path)
 	case info.Mode().Perm()&0o037 != 0:
-		return k, fmt.Errorf("key file %q has mode %04o: chmod it to 0600 (0640 where root made it for a group)", path, info.Mode().Perm())
+		return k, fmt.Errorf("key file %q has mode %04o: chmod it to 0600 (0640 where root made it for a group)", path,
+			info.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, digits+2))
 	if err != nil {
 		return k, fmt.Errorf("key file: %w", err)
 	}
 	if string(text) == standIn {
-		return k, fmt.Errorf("key file %q: the unit found no /etc/sallyport/%[2]s: make it with \"sallyport token key /etc/sallyport/%[2]s\", then start the unit again",
+		return k, fmt.Errorf("key file %q: the unit found no /etc/sallyport/%[2]s: make it with \"sallyport token "+
+			"key /etc/sallyport/%[2]s\", then start the unit again",
 			path, filepath.Base(path))
 	}
 	if k, err = ParseKey(text); err != nil {

@@ -76,7 +76,8 @@ func (f *Front) once(w http.ResponseWriter, r *http.Request, t Target) {
 	if reply == nil {
 		return
 	}
-	j := &job{req: Request{Message: m, Identity: who, Sink: reply.sink(nil), Header: mcpHeaders(r.Header)}, box: reply.box, left: r.Context()}
+	j := &job{req: Request{Message: m, Identity: who, Sink: reply.sink(nil), Header: mcpHeaders(r.Header)},
+		box: reply.box, left: r.Context()}
 	go j.run(context.WithoutCancel(r.Context()), t.Once)
 	reply.serve(r.Context())
 }
@@ -130,7 +131,8 @@ func checkSessionful(version, id string, m *jsonrpc.Message) []byte {
 	case m.NamesVersion(): // in the body, but not in the header
 		return jsonrpc.Fault(m.ID(), jsonrpc.HeaderMismatch, "the header MCP-Protocol-Version is required")
 	case id == "" && (m.Method != "initialize" || !m.IsRequest()):
-		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidRequest, "no session: send initialize first, then its Mcp-Session-Id")
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidRequest,
+			"no session: send initialize first, then its Mcp-Session-Id")
 	}
 	return nil
 }

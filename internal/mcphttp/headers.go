@@ -16,7 +16,8 @@ var named = map[string]string{"tools/call": "name", "prompts/get": "name", "reso
 // pass.
 func checkStateless(h http.Header, m *jsonrpc.Message) []byte {
 	mismatch := func(header, body string) []byte {
-		return jsonrpc.Fault(m.ID(), jsonrpc.HeaderMismatch, "header mismatch: %s is %q, in the body it is %q", header, h.Get(header), body)
+		return jsonrpc.Fault(m.ID(), jsonrpc.HeaderMismatch, "header mismatch: %s is %q, in the body it is %q", header,
+			h.Get(header), body)
 	}
 	if !m.IsRequest() {
 		if given := h.Get(methodHeader); given != "" && given != m.Method {
@@ -29,7 +30,8 @@ func checkStateless(h http.Header, m *jsonrpc.Message) []byte {
 	param := named[m.Method]
 	switch {
 	case version == "" || !capabilities.Present() || m.Raw[capabilities.Start] != '{':
-		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params._meta must hold %s and %s", jsonrpc.VersionKey, capabilitiesKey)
+		return jsonrpc.Fault(m.ID(), jsonrpc.InvalidParams, "params._meta must hold %s and %s", jsonrpc.VersionKey,
+			capabilitiesKey)
 	case version != h.Get(versionHeader):
 		return mismatch("MCP-Protocol-Version", version)
 	case h.Get(methodHeader) != m.Method:

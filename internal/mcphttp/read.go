@@ -60,8 +60,10 @@ func isJSON(contentType string) bool {
 // sessionsOnly refuses a request of the stateless protocol, with an error by which
 // a client of both falls back on initialize.
 func sessionsOnly(m *jsonrpc.Message) []byte {
-	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": m.Text(m.Param("_meta", jsonrpc.VersionKey))})
-	return jsonrpc.FaultData(m.ID(), jsonrpc.UnsupportedVersion, "only versions with sessions are served here: send initialize", data)
+	data, _ := json.Marshal(map[string]any{"supported": Versions,
+		"requested": m.Text(m.Param("_meta", jsonrpc.VersionKey))})
+	return jsonrpc.FaultData(m.ID(), jsonrpc.UnsupportedVersion,
+		"only versions with sessions are served here: send initialize", data)
 }
 
 // statelessStatus is the HTTP status that 2026-07-28 wants for an answer.

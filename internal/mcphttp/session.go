@@ -60,7 +60,8 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 		session.Refuse(w, err)
 		return nil
 	}
-	s := &clientSession{id: rand.Text(), path: path, front: f, place: place, general: newOutbox(r.Method == http.MethodGet)}
+	s := &clientSession{id: rand.Text(), path: path, front: f, place: place,
+		general: newOutbox(r.Method == http.MethodGet)}
 	if r.Method == http.MethodGet {
 		s.stream = httpd.StreamFrom(r.Context())
 	}
@@ -223,7 +224,8 @@ func (j *job) run(ctx context.Context, handle func(context.Context, Request) (Ca
 }
 
 // safely makes one failed call of a panic.
-func safely(ctx context.Context, req Request, handle func(context.Context, Request) (Cancel, error)) (cancel Cancel, err error) {
+func safely(ctx context.Context, req Request, handle func(context.Context, Request) (Cancel, error)) (cancel Cancel,
+	err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)

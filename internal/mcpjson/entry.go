@@ -101,7 +101,8 @@ func check(r *strictjson.Reader, e *Entry) {
 		}
 	case Stdio:
 		if base := path.Base(e.Command); slices.Contains([]string{"npx", "uvx", "bunx", "pipx"}, base) {
-			r.Warnings = append(r.Warnings, base+" would download the server at each start, and stdio servers have no network: install it and name its program")
+			r.Warnings = append(r.Warnings, base+" would download the server at each start, "+
+				"and stdio servers have no network: install it and name its program")
 		}
 	case HTTP, SSE:
 		if !strings.Contains(e.URL, "${") && e.URL != "" {

@@ -68,7 +68,9 @@ func CheckTarget(target string) error {
 	return nil
 }
 
-var tmpfsOption = regexp.MustCompile(`^(rw|ro|exec|noexec|nosuid|nodev|size=[1-9][0-9]{0,12}[kmg]?|mode=[01]?[0-7]{3}|uid=[0-9]{1,9}|gid=[0-9]{1,9}|nr_inodes=[1-9][0-9]{0,9}[kmg]?)$`)
+var tmpfsOption = regexp.MustCompile(`^(` +
+	`rw|ro|exec|noexec|nosuid|nodev|size=[1-9][0-9]{0,12}[kmg]?|mode=[01]?[0-7]{3}|` +
+	`uid=[0-9]{1,9}|gid=[0-9]{1,9}|nr_inodes=[1-9][0-9]{0,9}[kmg]?)$`)
 
 // readTmpfs reads "/path" and "/path:options" into paths and whole options.
 func readTmpfs(r *strictjson.Reader, field string, v any) map[string]string {
@@ -100,7 +102,8 @@ func tmpfsOptions(s string) (string, error) {
 		case option == "suid" || option == "dev":
 			return "", fmt.Errorf("the option %s is never allowed", option)
 		case !tmpfsOption.MatchString(option):
-			return "", fmt.Errorf("%q is not an option: rw, ro, exec, noexec, size=, mode=, uid=, gid=, nr_inodes=", option)
+			return "", fmt.Errorf("%q is not an option: rw, ro, exec, noexec, size=, mode=, uid=, gid=, nr_inodes=",
+				option)
 		case name == "rw" || name == "ro":
 			access = option
 		case name == "exec" || name == "noexec":
@@ -139,7 +142,8 @@ func (c *Config) checkNested() {
 					if v.Named() || w.Named() || v.ReadOnly || v.Source == w.Source || !within(w.Source, v.Source) {
 						continue
 					}
-					broken[outer] = strictjson.Mistakes{fmt.Sprintf("volumes: %s is writable and contains %s, a source of %q: a symlink put there would be followed on the host", v.Source, w.Source, inner)}
+					broken[outer] = strictjson.Mistakes{fmt.Sprintf("volumes: %s is writable and contains %s, a "+
+						"source of %q: a symlink put there would be followed on the host", v.Source, w.Source, inner)}
 				}
 			}
 		}
@@ -160,8 +164,10 @@ func (c *Config) Forbid(paths []string) {
 		for _, v := range e.Container.Volumes {
 			for _, p := range paths {
 				if !v.Named() && (within(v.Source, p) || within(p, v.Source)) {
-					m = append(m, fmt.Sprintf("volumes: the source %s lies at, under or above %s (FORBIDDEN_SOURCES), where a command of the sandbox could put a link "+
-						"to anything on this host; name another directory, and let the sandbox's own tools read the workspace", v.Source, p))
+					m = append(m, fmt.Sprintf("volumes: the source %s lies at, under or above %s "+
+						"(FORBIDDEN_SOURCES), where a command of the sandbox could put a link "+
+						"to anything on this host; name another directory, and let the sandbox's own tools read the "+
+						"workspace", v.Source, p))
 				}
 			}
 		}

@@ -110,7 +110,9 @@ func kind(r *strictjson.Reader, o *strictjson.Object) string {
 	v, found := o.Values["type"]
 	if !found {
 		if _, remote := o.Values["url"]; remote {
-			r.Fail("type", `is missing: "http" or "sse" for a server with a url (`+"`sallyport import`"+` reads the files of Cursor and others)`)
+			r.Fail("type",
+				`is missing: "http" or "sse" for a server with a url `+
+					"(`sallyport import` reads the files of Cursor and others)")
 			return ""
 		}
 		return Stdio

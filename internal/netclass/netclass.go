@@ -43,8 +43,9 @@ var table = []row{
 	r("10.0.0.0/8", Private),
 	r("100.64.0.0/10", Tailscale), // RFC 6598; Alibaba's metadata service too
 	r("127.0.0.0/8", Loopback),
-	r("168.63.129.16/32", "cloud platform (Azure's WireServer)"), // learn.microsoft.com, "What is IP address 168.63.129.16?"
-	r("169.254.0.0/16", "link-local (RFC 3927)"),                 // most clouds' metadata service
+	// learn.microsoft.com, "What is IP address 168.63.129.16?"
+	r("168.63.129.16/32", "cloud platform (Azure's WireServer)"),
+	r("169.254.0.0/16", "link-local (RFC 3927)"), // most clouds' metadata service
 	r("172.16.0.0/12", Private),
 	r("192.0.0.0/24", "IETF protocol assignments (RFC 6890)"), // Oracle's metadata service too
 	r("192.0.2.0/24", "documentation (RFC 5737)"),

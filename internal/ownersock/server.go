@@ -123,7 +123,8 @@ func (s *Server) answer(r Request) (any, error) {
 
 func (s *Server) status() Status {
 	d := s.Desk
-	return Status{Process: s.Process, Version: s.Version, Started: d.Started(), Waiting: len(d.Waiting()), Running: len(d.Running()),
+	return Status{Process: s.Process, Version: s.Version, Started: d.Started(), Waiting: len(d.Waiting()),
+		Running:  len(d.Running()),
 		Sessions: len(d.Sessions()), Paused: d.Paused(), Counters: d.Counters(), Audit: d.Audit() != nil}
 }
 

@@ -17,7 +17,8 @@ func PidsLimit() (limit int, contained bool) {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for _, dir := range pidsCgroups(string(own), string(mounts)) {
 		raw, err := os.ReadFile(dir + "/pids.max")
-		contained = err == nil                                                                        // of the last one, the root of the mount
+		// of the last one, the root of the mount
+		contained = err == nil
 		if n, _ := strconv.Atoi(strings.TrimSpace(string(raw))); n > 0 && (limit == 0 || n < limit) { // "max" is none
 			limit = n
 		}

@@ -20,7 +20,10 @@ func Main(m *testing.M) {
 			panic(err)
 		}
 		// The go command's own log lies where only root can write.
-		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile=") })
+		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool {
+			return strings.HasPrefix(arg,
+				"-test.testlogfile=")
+		})
 	}
 	os.Exit(m.Run())
 }

@@ -11,11 +11,15 @@ import (
 // memory, kernel interfaces with a history, flags of files that need not be
 // opened (Landlock does not see the call), openat2, whose mode lies where a filter
 // cannot look, and what only root may anyway.
-const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl bpf perf_event_open userfaultfd " +
+const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key " +
+	"request_key keyctl bpf perf_event_open userfaultfd " +
 	"ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease " +
-	"mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick mount_setattr " +
-	"name_to_handle_at open_by_handle_at file_setattr init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff " +
-	"quotactl quotactl_fd acct fanotify_init fanotify_mark syslog settimeofday clock_settime sethostname setdomainname vhangup ioperm iopl modify_ldt"
+	"mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick " +
+	"mount_setattr " +
+	"name_to_handle_at open_by_handle_at file_setattr init_module finit_module delete_module kexec_load " +
+	"kexec_file_load reboot swapon swapoff " +
+	"quotactl quotactl_fd acct fanotify_init fanotify_mark syslog settimeofday clock_settime sethostname " +
+	"setdomainname vhangup ioperm iopl modify_ldt"
 
 // shared are the calls for memory, semaphores and queues that no process holds:
 // they outlive their command, fill the memory of the container that they lie in
@@ -33,7 +37,8 @@ const others = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sc
 const datagrams = 2
 
 // newNamespaces are the CLONE_NEW* flags that clone accepts.
-const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // calls are the rules of the filter.
 func (c Config) calls() Rules {
@@ -75,7 +80,8 @@ func (c Config) calls() Rules {
 var setters = []struct {
 	call string
 	mode int
-}{{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mknod", 1}, {"mknodat", 2}, {"open", 2}, {"openat", 3}}
+}{{"chmod", 1}, {"fchmod", 1}, {"fchmodat", 2}, {"fchmodat2", 2}, {"creat", 1}, {"mknod", 1}, {"mknodat", 2},
+	{"open", 2}, {"openat", 3}}
 
 // modes refuse what makes a program run as the account, or its group, for whoever
 // starts it: no other rule covers modes, and the file would stay. The set-group-ID

@@ -30,8 +30,8 @@ const (
 )
 
 // OnFile are the rights that a grant on a file, not a directory, can give.
-const OnFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
-	unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+const OnFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+	unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 // Rights are Landlock's bits for a kind of access.
 func (a Access) Rights() uint64 {
@@ -56,7 +56,8 @@ func (c Config) domains() Rules {
 		}
 	}
 	if c.Network == None {
-		rs = append(rs, Port{"bind", unix.LANDLOCK_ACCESS_NET_BIND_TCP}, Port{"connect", unix.LANDLOCK_ACCESS_NET_CONNECT_TCP})
+		rs = append(rs, Port{"bind", unix.LANDLOCK_ACCESS_NET_BIND_TCP},
+			Port{"connect", unix.LANDLOCK_ACCESS_NET_CONNECT_TCP})
 	}
 	return rs
 }
@@ -71,7 +72,8 @@ func (c Config) grants() Rules {
 			rs = append(rs, Grant{access, p, access.Rights()})
 		}
 	}
-	add(Read, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc", "/sys")
+	add(Read, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc",
+		"/sys")
 	add(Read, c.Readable...)
 	add(Device, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 	if c.InContainer || c.PrivateMounts {

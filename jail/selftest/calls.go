@@ -88,7 +88,8 @@ func (at Place) refusedValues(r policy.RefuseIf) []uint32 {
 	case len(r.If) > 0: // a protocol of netlink's
 		return []uint32{unix.NETLINK_KOBJECT_UEVENT}
 	case r.Arg == 0 && (r.Call == "socket" || r.Call == "socketpair"):
-		families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK, unix.AF_ALG}
+		families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK, unix.AF_PACKET, unix.AF_VSOCK,
+			unix.AF_ALG}
 		return slices.DeleteFunc(families, func(f uint32) bool { return slices.Contains(r.Values, f) })
 	}
 	return []uint32{uint32(at.Canary)}

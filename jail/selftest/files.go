@@ -108,7 +108,8 @@ func (at Place) otherProcesses() []attempt {
 		{"signal another process", signal0(at.Canary), unix.EPERM},
 		{"read the server's environment", open(proc+"environ", unix.O_RDONLY), unix.EACCES},
 		{"read the server's memory", open(proc+"mem", unix.O_RDWR), unix.EACCES},
-		{"read a thread's environment", open(fmt.Sprintf("%stask/%d/environ", proc, at.Thread), unix.O_RDONLY), unix.EACCES},
+		{"read a thread's environment", open(fmt.Sprintf("%stask/%d/environ", proc, at.Thread), unix.O_RDONLY),
+			unix.EACCES},
 		{"reach a socket of the server", func() error {
 			return withSocket(unix.AF_UNIX, func(fd int) error {
 				return unix.Connect(fd, &unix.SockaddrUnix{Name: at.Abstract})

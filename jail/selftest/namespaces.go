@@ -20,7 +20,8 @@ func (at Place) mounts() []attempt {
 		{"change times outside", func() error {
 			return unix.UtimesNanoAt(unix.AT_FDCWD, "/usr", []unix.Timespec{now, now}, 0)
 		}, unix.EROFS},
-		{"set an attribute outside", func() error { return unix.Setxattr("/usr", "user.sallyport", nil, 0) }, unix.EROFS},
+		{"set an attribute outside", func() error { return unix.Setxattr("/usr", "user.sallyport", nil, 0) },
+			unix.EROFS},
 		{policy.PrivateMounts{}.String(), at.writableMount, nil},
 	}
 }
@@ -31,7 +32,8 @@ func (at Place) writableMount() error {
 	if err != nil {
 		return err
 	}
-	own := append([]string{"/proc", "/tmp", "/dev/shm", "/dev/pts"}, append(slices.Clip(at.Config.Writable), at.Config.Private...)...)
+	own := append([]string{"/proc", "/tmp", "/dev/shm", "/dev/pts"},
+		append(slices.Clip(at.Config.Writable), at.Config.Private...)...)
 	for line := range strings.Lines(string(raw)) {
 		f := strings.Fields(line) // proc_pid_mountinfo(5): where, and the options of the mount
 		if len(f) < 6 || slices.Contains(strings.Split(f[5], ","), "ro") {

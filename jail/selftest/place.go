@@ -41,7 +41,8 @@ func NewPlace(cfg policy.Config, dir string, canary int) (Place, error) {
 			return at, err
 		}
 	}
-	for _, f := range []string{at.Outside + "/file", at.Outside + "/gone", at.Outside + "/data", at.Inside + "/a/file"} {
+	for _, f := range []string{at.Outside + "/file", at.Outside + "/gone", at.Outside + "/data",
+		at.Inside + "/a/file"} {
 		if err := os.WriteFile(f, []byte("x"), 0o755); err != nil {
 			return at, err
 		}

@@ -46,7 +46,8 @@ var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z
 // section 3): https, a path, no user part, fragment or dot segment.
 func documentURL(id string) error {
 	u, err := url.Parse(id)
-	if err != nil || len(id) > 1000 || u.Scheme != "https" || u.User != nil || strings.ContainsAny(id, "?#") || len(u.Path) < 2 ||
+	if err != nil || len(id) > 1000 || u.Scheme != "https" || u.User != nil || strings.ContainsAny(id, "?#") ||
+		len(u.Path) < 2 ||
 		u.String() != id || path.Clean(u.EscapedPath()) != strings.TrimSuffix(u.EscapedPath(), "/") {
 		return errors.New("it must be an https URL with a plain path, without query and fragment")
 	}

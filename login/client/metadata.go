@@ -47,7 +47,8 @@ const (
 func (m *metadata) build(source string, now time.Time) (*store.Client, error) {
 	c := &store.Client{ID: m.ID, Name: clean(m.Name), Redirects: usable(m.Redirects), Source: source, Created: now}
 	if len(c.Redirects) == 0 {
-		return nil, &Error{"invalid_redirect_uri", "no redirect URI can be used: https, http on loopback, or a link that login.json lists"}
+		return nil, &Error{"invalid_redirect_uri",
+			"no redirect URI can be used: https, http on loopback, or a link that login.json lists"}
 	}
 	if len(m.Grants) > 0 && !slices.Contains(m.Grants, "authorization_code") {
 		return nil, &Error{"invalid_client_metadata", "grant_types must name authorization_code"}
@@ -69,7 +70,8 @@ func (m *metadata) keys(c *store.Client) error {
 	if !signed {
 		return nil
 	}
-	if u, err := url.Parse(m.JWKSURI); err != nil || m.JWKSURI != "" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
+	if u, err := url.Parse(m.JWKSURI); err != nil || m.JWKSURI != "" &&
+		(u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		return errors.New("jwks_uri must be an https URL")
 	}
 	if _, err := parseKeys(m.JWKS); (m.JWKSURI == "") == (err != nil) {
@@ -159,7 +161,8 @@ type Assertion struct {
 
 // Verify checks a client assertion (RFC 7523, section 3). Keys come from the client's
 // registered set only; what the header says of keys (jku, x5u, jwk) is not read.
-func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text string, audiences []string, now time.Time) (*Assertion, error) {
+func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text string, audiences []string,
+	now time.Time) (*Assertion, error) {
 	bad := func(text string) (*Assertion, error) {
 		return nil, &Error{"invalid_client", "client_assertion: " + text}
 	}
@@ -199,7 +202,8 @@ func (f *Fetcher) signed(ctx context.Context, c *store.Client, token *jwt.JSONWe
 	}
 	for _, k := range set.Keys {
 		h := token.Headers[0]
-		fits := (h.KeyID == "" || k.KeyID == "" || h.KeyID == k.KeyID) && (k.Algorithm == "" || k.Algorithm == h.Algorithm)
+		fits := (h.KeyID == "" || k.KeyID == "" || h.KeyID == k.KeyID) &&
+			(k.Algorithm == "" || k.Algorithm == h.Algorithm)
 		if fits && token.Claims(k.Key, claims) == nil {
 			return nil
 		}

@@ -41,7 +41,8 @@ func allowed(raw string) bool {
 		return true
 	}
 	u, err := url.Parse(raw)
-	if err != nil || !printable.MatchString(raw) || !printable.MatchString(u.Host) || u.Hostname() == "" || u.User != nil {
+	if err != nil || !printable.MatchString(raw) || !printable.MatchString(u.Host) ||
+		u.Hostname() == "" || u.User != nil {
 		return false
 	}
 	_, err = strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)

@@ -103,8 +103,10 @@ func Scope(asked string) string {
 // Approve makes the code for an approval.
 func (i *Issuer) Approve(a Approval) (string, error) {
 	a.Grant.ID = strings.ToLower(rand.Text())
-	err := i.Note("consent", a.Grant.ID, "client", a.Grant.Client.ID, "redirect", a.Grant.Redirect, "resource", a.Grant.Resource,
-		"tools", strings.Join(a.Grant.Tools, ","), "egress", strings.Join(a.Grant.Egress, ","), "expires", a.Grant.Expires.UTC().Format(time.RFC3339))
+	err := i.Note("consent", a.Grant.ID, "client", a.Grant.Client.ID, "redirect", a.Grant.Redirect, "resource",
+		a.Grant.Resource,
+		"tools", strings.Join(a.Grant.Tools, ","), "egress", strings.Join(a.Grant.Egress, ","), "expires",
+		a.Grant.Expires.UTC().Format(time.RFC3339))
 	return i.codes.Keep(&code{approval: a, made: i.Now()}, maxCodes, i.Now(), i.Now().Add(codeKept)), err
 }
 

@@ -69,7 +69,8 @@ type Ceremony struct{ Options, State string }
 
 // Ask begins a sign-in.
 func (p *Passkeys) Ask() (*Ceremony, error) {
-	assertion, session, err := p.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	assertion, session,
+		err := p.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
 		return nil, err
 	}

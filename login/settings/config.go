@@ -75,7 +75,8 @@ func (c *Config) parse(raw []byte, m *config.Mistakes) {
 	m.Unless(errors.Is(err, io.EOF), "something follows the JSON object: remove it")
 	u, ok := plainURL(c.Issuer)
 	m.Unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
-	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave it out", c.Issuer)
+	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave "+
+		"it out", c.Issuer)
 	if c.Subject = cmp.Or(c.Subject, "owner"); ok {
 		c.Base = u.Path
 	}
@@ -99,9 +100,11 @@ func plainURL(raw string) (*url.URL, bool) {
 func (r *Resource) check(at string, m *config.Mistakes) {
 	_, ok := plainURL(r.URL)
 	m.Unless(ok, "%s: url %q: write the https URL that is typed into the client", at, r.URL)
-	m.Unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims, "%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
+	m.Unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims,
+		"%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
 	for _, g := range r.Grants {
-		m.Unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of them", at, g)
+		m.Unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of "+
+			"them", at, g)
 	}
 	for _, e := range r.Egress {
 		m.Unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "%s: egress %q is no rule", at, e)
@@ -110,11 +113,13 @@ func (r *Resource) check(at string, m *config.Mistakes) {
 		r.Ticked = &r.Grants
 	}
 	for _, t := range *r.Ticked {
-		m.Unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t), "%s: ticked %q stands in neither grants nor egress", at, t)
+		m.Unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t),
+			"%s: ticked %q stands in neither grants nor egress", at, t)
 	}
 	var err error
 	r.Days, err = strconv.Atoi(strings.TrimSuffix(cmp.Or(r.Expires, "90d"), "d"))
-	m.Unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires, MaxDays)
+	m.Unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires,
+		MaxDays)
 	r.Name = cmp.Or(r.Name, r.URL)
 }
 
@@ -173,13 +178,19 @@ func (s *Settings) Table() config.Table {
 	return config.Table{
 		Command: "sallyport-login serve", Intro: "Serves OAuth to assistants, and pages to the owner (docs/login.md).",
 		Settings: []config.Setting{
-			{Env: "LOGIN_STATE_DIR", Required: true, Set: config.Text(&s.StateDir), Help: "folder of keys, grants and clients, which only login can read, mode 0700"},
+			{Env: "LOGIN_STATE_DIR", Required: true, Set: config.Text(&s.StateDir),
+				Help: "folder of keys, grants and clients, which only login can read, mode 0700"},
 			{Env: "LOGIN_REVOKED_FILE", Set: config.Text(&s.RevokedFile),
-				Help: `what the edge reads, in a folder of its own; otherwise "revoked" in the folder LOGIN_STATE_DIR-revoked`},
-			{Env: "LOGIN_AUDIT_FILE", Default: "off", Set: config.Text(&s.AuditFile), Help: "the audit's chain, in a folder of its own (docs/audit.md)"},
-			{Env: "LOGIN_ADDR", Default: DefaultAddr, Set: config.Address(&s.Addr), Help: "address to listen on; beyond loopback only with LOGIN_IN_CONTAINER"},
-			{Env: "LOGIN_IN_CONTAINER", Default: "false", Bool: true, Set: config.Switch(&s.inContainer), Help: "this is a container: allow an address that is not loopback"},
-			{Env: "LOGIN_CONFIG", Required: true, Set: config.Text(&s.configFile), Help: "login.json: issuer and resources"},
+				Help: `what the edge reads, in a folder of its own; otherwise "revoked" in the folder ` +
+					`LOGIN_STATE_DIR-revoked`},
+			{Env: "LOGIN_AUDIT_FILE", Default: "off", Set: config.Text(&s.AuditFile),
+				Help: "the audit's chain, in a folder of its own (docs/audit.md)"},
+			{Env: "LOGIN_ADDR", Default: DefaultAddr, Set: config.Address(&s.Addr),
+				Help: "address to listen on; beyond loopback only with LOGIN_IN_CONTAINER"},
+			{Env: "LOGIN_IN_CONTAINER", Default: "false", Bool: true, Set: config.Switch(&s.inContainer),
+				Help: "this is a container: allow an address that is not loopback"},
+			{Env: "LOGIN_CONFIG", Required: true, Set: config.Text(&s.configFile),
+				Help: "login.json: issuer and resources"},
 		},
 	}
 }
@@ -202,8 +213,10 @@ func Load(args []string, env config.Lookup, all bool) (*Settings, error) {
 	s.RevokedFile = cmp.Or(s.RevokedFile, filepath.Join(filepath.Clean(s.StateDir)+"-revoked", "revoked"))
 	in, err := filepath.Rel(s.StateDir, filepath.Dir(s.RevokedFile))
 	apart := s.StateDir == "" || err != nil || in == ".." || strings.HasPrefix(in, "../")
-	m.Unless(apart, "LOGIN_REVOKED_FILE %q lies in LOGIN_STATE_DIR, which the edge must not read: give it a folder of its own", s.RevokedFile)
-	m.Unless(s.Addr == "" || s.inContainer || config.IsLoopback(s.Addr), "LOGIN_ADDR %q is no loopback address: only Traefik on this machine may reach it", s.Addr)
+	m.Unless(apart, "LOGIN_REVOKED_FILE %q lies in LOGIN_STATE_DIR, which the edge must not read: give it a folder "+
+		"of its own", s.RevokedFile)
+	m.Unless(s.Addr == "" || s.inContainer || config.IsLoopback(s.Addr),
+		"LOGIN_ADDR %q is no loopback address: only Traefik on this machine may reach it", s.Addr)
 	if s.configFile != "" {
 		raw, err := os.ReadFile(s.configFile)
 		if err == nil {

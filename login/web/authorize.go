@@ -103,11 +103,14 @@ func (s *Server) fault(w http.ResponseWriter, a *request, code, text string) {
 }
 
 // consentPage is the page that the owner decides on.
-func (s *Server) consentPage(w http.ResponseWriter, status int, session *owner.Session, id string, a *request, ticked []string, wrong string) {
+func (s *Server) consentPage(w http.ResponseWriter, status int, session *owner.Session, id string, a *request,
+	ticked []string, wrong string) {
 	v := s.view("Connect a client", wrong, session, !s.Config.OwnHost)
 	c := a.grant.Client
-	v.Target, v.Request, v.Client, v.Resource, v.Audience = client.Target(a.grant.Redirect), id, &c, a.resource, a.grant.Resource
-	v.Local, v.FromDocument, v.AskAgain, v.Ticked, v.Days = client.Local(&c), c.Source == "document", !s.Config.OwnHost, ticked, a.resource.Days
+	v.Target, v.Request, v.Client, v.Resource, v.Audience = client.Target(a.grant.Redirect), id, &c, a.resource,
+		a.grant.Resource
+	v.Local, v.FromDocument, v.AskAgain, v.Ticked, v.Days = client.Local(&c), c.Source == "document", !s.Config.OwnHost,
+		ticked, a.resource.Days
 	if c.Name == "" {
 		c.Name = v.Target
 	}
@@ -136,7 +139,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		err = s.proved(r)
 	}
 	if err != nil {
-		s.consentPage(w, http.StatusForbidden, session, id, a, slices.Concat(r.PostForm["tools"], r.PostForm["egress"]), err.Error())
+		s.consentPage(w, http.StatusForbidden, session, id, a, slices.Concat(r.PostForm["tools"], r.PostForm["egress"]),
+			err.Error())
 		return
 	}
 	if !session.Shown.End(id, false) { // sent twice at once

@@ -21,9 +21,11 @@ import (
 var assets embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"day": func(t time.Time) string { return t.UTC().Format("2 January 2006") }, "target": client.Target, "id": passkeyID, "says": says,
-	"minute": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }, "has": slices.Contains[[]string],
-	"after": func(t time.Time, days int) time.Time { return t.AddDate(0, 0, days) },
+	"day": func(t time.Time) string { return t.UTC().Format("2 January 2006") }, "target": client.Target,
+	"id": passkeyID, "says": says,
+	"minute": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"has":    slices.Contains[[]string],
+	"after":  func(t time.Time, days int) time.Time { return t.AddDate(0, 0, days) },
 }).ParseFS(assets, "assets/pages.html"))
 
 // view is what pages show. Which fields count depends on the page.
@@ -100,7 +102,8 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, v view) {
 
 func asset(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(strings.TrimSuffix(r.URL.Path, "/"))
-	w.Header().Set("Content-Type", map[string]string{".css": "text/css", ".js": "text/javascript"}[path.Ext(name)]+"; charset=utf-8")
+	w.Header().Set("Content-Type", map[string]string{".css": "text/css",
+		".js": "text/javascript"}[path.Ext(name)]+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	raw, _ := assets.ReadFile("assets/" + name) // routed by name
 	_, _ = w.Write(raw)

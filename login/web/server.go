@@ -43,7 +43,8 @@ type route struct {
 
 // New makes the server of an issuer whose keys are there.
 func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
-	s := &Server{Issuer: i, log: log, cross: http.NewCrossOriginProtection(), secure: strings.HasPrefix(i.Config.Issuer, "https:")}
+	s := &Server{Issuer: i, log: log, cross: http.NewCrossOriginProtection(),
+		secure: strings.HasPrefix(i.Config.Issuer, "https:")}
 	s.throttle.Now = i.Now
 	i.Store.View(func(st *store.State) { s.secret = append([]byte("web "), st.Secret...) })
 	var err, wrong error
@@ -51,10 +52,14 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 	s.passkeys, wrong = owner.NewPasskeys(i.Config.Issuer, s.secret)
 	base, metadata := i.Config.Base, route{http.MethodGet, true, s.metadata}
 	s.routes = map[string]route{
-		"/.well-known/oauth-authorization-server" + base: metadata, base + "/.well-known/oauth-authorization-server": metadata,
-		"/.well-known/openid-configuration" + base: metadata, base + "/.well-known/openid-configuration": metadata,
-		"/healthz":           {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "ok") }},
-		base + "/jwks.json":  {http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, s.PublicKeys()) }},
+		"/.well-known/oauth-authorization-server" + base: metadata,
+		base + "/.well-known/oauth-authorization-server": metadata,
+		"/.well-known/openid-configuration" + base:       metadata,
+		base + "/.well-known/openid-configuration":       metadata,
+		"/healthz": {http.MethodGet, true,
+			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "ok") }},
+		base + "/jwks.json": {http.MethodGet, true,
+			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, s.PublicKeys()) }},
 		base + "/token":      {http.MethodPost, true, s.token},
 		base + "/register":   {http.MethodPost, true, s.register},
 		base + "/revoke":     {http.MethodPost, true, s.revoke},

@@ -109,7 +109,8 @@ func (s *Server) proved(r *http.Request) error {
 		return s.provedByPasskey(r.PostForm.Get("state"), answer)
 	}
 	hash, _ := s.Store.Proofs()
-	return s.guess(r, "that was not right: try again", func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) })
+	return s.guess(r, "that was not right: try again",
+		func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) })
 }
 
 // guess runs a check under the throttle.
@@ -153,8 +154,12 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 
 // setup takes the one-time code of the first start.
 func (s *Server) setup(w http.ResponseWriter, r *http.Request) {
-	wrong := "this is not the code of the last start, or it was used, or ten minutes are over: restart login for a new one"
-	s.enter(w, r, true, s.guess(r, wrong, func() bool { return !s.claimed() && s.code.Use(r.PostForm.Get("code"), s.Now()) }))
+	wrong := "this is not the code of the last start, or it was used, or ten minutes are over: restart login for a " +
+		"new one"
+	s.enter(w, r, true, s.guess(r, wrong, func() bool {
+		return !s.claimed() &&
+			s.code.Use(r.PostForm.Get("code"), s.Now())
+	}))
 }
 
 // enter begins a session, or says what was wrong.

@@ -45,7 +45,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	switch kind := f.Get("grant_type"); {
 	case err != nil:
 	case kind == "authorization_code":
-		tokens, err = s.Exchange(r.Context(), p, f.Get("code"), f.Get("redirect_uri"), f.Get("code_verifier"), f.Get("resource"))
+		tokens, err = s.Exchange(r.Context(), p, f.Get("code"), f.Get("redirect_uri"), f.Get("code_verifier"),
+			f.Get("resource"))
 	case kind == "refresh_token":
 		tokens, err = s.Refresh(r.Context(), p, f.Get("refresh_token"), f.Get("resource"))
 	default:
@@ -141,7 +142,8 @@ func void(c *store.Client, now time.Time) bool {
 // oldest where there are too many.
 func makeRoom(st *store.State, now time.Time) {
 	maps.DeleteFunc(st.Clients, func(_ string, c *store.Client) bool { return void(c, now) })
-	waiting := slices.DeleteFunc(slices.Collect(maps.Values(st.Clients)), func(c *store.Client) bool { return c.Approved })
+	waiting := slices.DeleteFunc(slices.Collect(maps.Values(st.Clients)),
+		func(c *store.Client) bool { return c.Approved })
 	if len(waiting) >= maxRegistrations {
 		oldest := slices.MinFunc(waiting, func(a, b *store.Client) int { return a.Created.Compare(b.Created) })
 		delete(st.Clients, oldest.ID)
@@ -161,7 +163,8 @@ func (s *Server) client(ctx context.Context, id string) (*store.Client, error) {
 		return s.Fetch.Document(ctx, id)
 	}
 	if found == nil {
-		return nil, &client.Error{Code: "invalid_client", Text: "this client is not known here: remove it in your assistant and add it again"}
+		return nil, &client.Error{Code: "invalid_client",
+			Text: "this client is not known here: remove it in your assistant and add it again"}
 	}
 	return found, nil
 }

@@ -24,8 +24,8 @@ import (
 
 const usage = `Usage: sallyport accept NAME      shows which tools of the hub's server NAME changed, and a SUM
        sallyport accept NAME SUM  accepts exactly what was shown with it
-It asks the running hub through its owner's socket (MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE, else .sallyport/run/hub/owner.sock);
-with MCP_STATE_DIR it works on the hub's state directory itself.
+It asks the running hub through its owner's socket (MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE, else
+.sallyport/run/hub/owner.sock); with MCP_STATE_DIR it works on the hub's state directory itself.
 Exit code: 0 nothing is withheld (any more), 1 something is, or an error, 2 wrong usage.
 `
 
@@ -126,7 +126,8 @@ func review(list []pins.Change, now, server, sum string, stdout io.Writer) error
 func show(c pins.Change, stdout io.Writer) error {
 	name := fmt.Sprintf("%+q", c.Tool)
 	if c.New == nil {
-		return fmt.Errorf("the new definition of %s was too long to be kept, and what cannot be shown cannot be accepted", name)
+		return fmt.Errorf("the new definition of %s was too long to be kept, and what cannot be shown cannot be "+
+			"accepted", name)
 	}
 	if c.Old == nil {
 		fmt.Fprintf(stdout, "The accepted definition of %s was not kept; this is the whole new one.\n", name)

@@ -28,7 +28,8 @@ func Show(w io.Writer, q approval.Waiting) {
 	if q.Held == 0 {
 		held = "no call is held just now: it has to be made again once you have approved"
 	}
-	fmt.Fprintf(w, "%s  %s wants %s\n  asked %s ago, until %s; %s\n", q.ID, terminal.Escape(q.Principal), terminal.Escape(tool),
+	fmt.Fprintf(w, "%s  %s wants %s\n  asked %s ago, until %s; %s\n", q.ID, terminal.Escape(q.Principal),
+		terminal.Escape(tool),
 		time.Since(q.Asked).Round(time.Second), q.Expires.Local().Format("15:04:05"), held)
 	for _, a := range arguments(q) {
 		if !strings.Contains(a.text, "\n") && len(a.text) < terminal.Width-len(a.name) {

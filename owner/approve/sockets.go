@@ -55,12 +55,16 @@ func (s *Sockets) Connect(ctx context.Context, path string) (*ownersock.Client, 
 }
 
 // errNothing means that no server answers.
-var errNothing = errors.New("Nothing is running here. Start it: make run or make up. (From another folder: -socket and -key-file.)") //nolint:staticcheck // a sentence for a person
+//
+//nolint:staticcheck // a sentence for a person
+var errNothing = errors.New("Nothing is running here. Start it: make run or make up. " +
+	"(From another folder: -socket and -key-file.)")
 
 // each runs do on every socket that answers. A server that is not running is
 // said and passed over; it is an error if none answers, or if one refuses the
 // key.
-func (s *Sockets) each(ctx context.Context, stderr io.Writer, do func(process string, c *ownersock.Client) error) error {
+func (s *Sockets) each(ctx context.Context, stderr io.Writer,
+	do func(process string, c *ownersock.Client) error) error {
 	answered, refused := false, error(nil)
 	var down []error
 	for _, path := range s.Paths {

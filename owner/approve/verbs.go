@@ -38,7 +38,8 @@ Exit code: 0 done, 1 nothing was done, 2 no server answers or wrong usage.
 `
 
 // command makes the Main of a verb. run gets between least and most arguments.
-func command(usage string, least, most int, run func(*verb) error) func(context.Context, []string, io.Writer, io.Writer) int {
+func command(usage string, least, most int, run func(*verb) error) func(context.Context, []string, io.Writer,
+	io.Writer) int {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		v := &verb{ctx: ctx, stdout: stdout, stderr: stderr}
 		err := v.parse(args)
@@ -101,12 +102,14 @@ func (v *verb) arg(i int) string {
 }
 
 // Approve lists what waits, or approves it.
-var Approve = command("approve [ID [-for once|digest|tool]]   lists what waits; approves this call once, this exact call for 15 minutes, or its tool for 15 minutes",
+var Approve = command("approve [ID [-for once|digest|tool]]   lists what waits; approves this call once, this exact "+
+	"call for 15 minutes, or its tool for 15 minutes",
 	0, 1, func(v *verb) error {
 		if len(v.args) == 0 {
 			return v.pending()
 		}
-		err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0], Approve: true, For: v.scope})
+		err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0], Approve: true,
+			For: v.scope})
 		if err == nil {
 			fmt.Fprintf(v.stdout, "approved %s (%s)\n", v.args[0], v.scope)
 		}
@@ -126,14 +129,16 @@ func (v *verb) pending() error {
 	}
 	for _, q := range list {
 		Show(v.stdout, q)
-		fmt.Fprintf(v.stdout, "  To decide: sallyport approve %s [-for digest|tool], or sallyport deny %s [REASON]\n\n", q.ID, q.ID)
+		fmt.Fprintf(v.stdout, "  To decide: sallyport approve %s [-for digest|tool], or sallyport deny %s [REASON]\n\n",
+			q.ID, q.ID)
 	}
 	return nil
 }
 
 // Deny denies what waits.
 var Deny = command("deny ID [REASON]   denies the call; its client is told the reason", 1, 100, func(v *verb) error {
-	err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0], Reason: strings.Join(v.args[1:], " ")})
+	err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0],
+		Reason: strings.Join(v.args[1:], " ")})
 	if err == nil {
 		fmt.Fprintf(v.stdout, "denied %s\n", v.args[0])
 	}
@@ -151,7 +156,8 @@ var PS = command("ps   lists what runs and waits: calls, and commands in the bac
 	}
 	fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", "ID", "STATE", "FOR", "PRINCIPAL", "WHAT")
 	for _, e := range list {
-		fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", e.ID, e.State, Since(e.Started), terminal.Line(e.Principal, 40), What(e, 200))
+		fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", e.ID, e.State, Since(e.Started),
+			terminal.Line(e.Principal, 40), What(e, 200))
 	}
 	return nil
 })
@@ -172,7 +178,8 @@ func What(e desk.Entry, limit int) string {
 func Since(t time.Time) string { return time.Since(t).Round(time.Second).String() }
 
 // Output prints what a command has written.
-var Output = command("output ID [-bytes N]   prints the end of what a command has written, at most N bytes of each stream (default 65536)", 1, 1, func(v *verb) error {
+var Output = command("output ID [-bytes N]   prints the end of what a command has written, at most N bytes of each "+
+	"stream (default 65536)", 1, 1, func(v *verb) error {
 	found := false
 	var out ownersock.Output
 	err := v.each(v.ctx, v.stderr, func(_ string, c *ownersock.Client) error {
@@ -206,16 +213,18 @@ var Output = command("output ID [-bytes N]   prints the end of what a command ha
 })
 
 // Stop ends a call, command or session.
-var Stop = command("stop ID [-now]   ends a call, command or session; -now gives a command no time to end by itself", 1, 1, func(v *verb) error {
-	err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpStop, ID: v.args[0], Now: v.now})
-	if err == nil {
-		fmt.Fprintf(v.stdout, "stopped %s\n", v.args[0])
-	}
-	return err
-})
+var Stop = command("stop ID [-now]   ends a call, command or session; -now gives a command no time to end by itself", 1,
+	1, func(v *verb) error {
+		err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpStop, ID: v.args[0], Now: v.now})
+		if err == nil {
+			fmt.Fprintf(v.stdout, "stopped %s\n", v.args[0])
+		}
+		return err
+	})
 
 // Pause refuses new calls everywhere.
-var Pause = command("pause [PRINCIPAL [REASON]]   refuses new calls, of everybody or of one principal (token:poke), until resume", 0, 100, func(v *verb) error {
+var Pause = command("pause [PRINCIPAL [REASON]]   refuses new calls, of everybody or of one principal (token:poke), "+
+	"until resume", 0, 100, func(v *verb) error {
 	principal, reason := v.arg(0), ""
 	if len(v.args) > 1 {
 		reason = strings.Join(v.args[1:], " ")
@@ -237,7 +246,8 @@ func (v *verb) warnOfStranger(principal string) {
 	if err != nil || slices.ContainsFunc(list, func(s session.Info) bool { return s.Principal == principal }) {
 		return
 	}
-	fmt.Fprintf(v.stderr, "sallyport: no session of %s is open; principals look like token:local, and sallyport sessions lists those that are here\n", terminal.Escape(principal))
+	fmt.Fprintf(v.stderr, "sallyport: no session of %s is open; principals look like token:local, and sallyport "+
+		"sessions lists those that are here\n", terminal.Escape(principal))
 }
 
 // Resume ends a pause.
@@ -279,7 +289,8 @@ var Sessions = command("sessions   lists the open MCP sessions", 0, 0, func(v *v
 	}
 	fmt.Fprintf(v.stdout, "%-14s %-30s %8s  %s\n", "ID", "PRINCIPAL", "REQUESTS", "LAST")
 	for _, s := range list {
-		fmt.Fprintf(v.stdout, "%-14s %-30s %8d  %s ago\n", s.Name, terminal.Line(s.Principal, 60), s.Requests, Since(s.Last))
+		fmt.Fprintf(v.stdout, "%-14s %-30s %8d  %s ago\n", s.Name, terminal.Line(s.Principal, 60), s.Requests,
+			Since(s.Last))
 	}
 	return nil
 })
@@ -299,7 +310,8 @@ var Servers = command("servers   lists the hub's servers and what is withheld of
 		if len(s.Withheld) > 0 {
 			rest += fmt.Sprintf(" %d definitions withheld: sallyport accept %s", len(s.Withheld), s.Name)
 		}
-		fmt.Fprintf(v.stdout, "%-20s %-8s %-10s %s\n", terminal.Line(s.Name, 60), s.Type, s.State, terminal.Line(strings.TrimSpace(rest), 200))
+		fmt.Fprintf(v.stdout, "%-20s %-8s %-10s %s\n", terminal.Line(s.Name, 60), s.Type, s.State,
+			terminal.Line(strings.TrimSpace(rest), 200))
 	}
 	return nil
 })

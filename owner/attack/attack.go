@@ -73,7 +73,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sallyport attack: %v\nDoes it run, and are URL and token right? After make up the URL is https://127.0.0.1:8443/mcp-sandbox. sallyport doctor finds out.\n", err)
 		return 1
 	}
-	fmt.Fprintf(stdout, "\n%d held, %d allowed on purpose, %d skipped, %d got through\n", r.count[held], r.count[allowed], r.count[skipped], r.count[through])
+	fmt.Fprintf(stdout, "\n%d held, %d allowed on purpose, %d skipped, %d got through\n", r.count[held],
+		r.count[allowed], r.count[skipped], r.count[through])
 	if r.count[through] > 0 || r.count[held] == 0 {
 		return 1
 	}

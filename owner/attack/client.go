@@ -16,7 +16,8 @@ import (
 const answerBound = 90 * time.Second
 
 func (r *report) client(token string) *http.Client {
-	return &http.Client{Transport: client.Bearer{Base: r.opt.base, Token: token, Next: client.Transport(r.opt.base, r.opt.insecure)}}
+	return &http.Client{Transport: client.Bearer{Base: r.opt.base, Token: token,
+		Next: client.Transport(r.opt.base, r.opt.insecure)}}
 }
 
 // tools is a session with the sandbox.
@@ -27,8 +28,10 @@ func (r *report) connect(ctx context.Context) (tools, error) {
 	if err != nil {
 		return tools{}, err
 	}
-	transport := &mcp.StreamableClientTransport{Endpoint: r.opt.base.JoinPath("mcp").String(), HTTPClient: r.client(token), MaxRetries: -1}
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "sallyport-attack", Version: "1"}, nil).Connect(ctx, transport, nil)
+	transport := &mcp.StreamableClientTransport{Endpoint: r.opt.base.JoinPath("mcp").String(),
+		HTTPClient: r.client(token), MaxRetries: -1}
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "sallyport-attack", Version: "1"}, nil).Connect(ctx, transport,
+		nil)
 	if err != nil {
 		return tools{}, fmt.Errorf("%s: %w", r.opt.base, err)
 	}
@@ -50,7 +53,8 @@ func (t tools) call(ctx context.Context, name string, args map[string]any) (text
 func (t tools) run(ctx context.Context, command string, seconds int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerBound)
 	defer cancel()
-	res, err := t.session.CallTool(ctx, &mcp.CallToolParams{Name: "run_command", Arguments: map[string]any{"command": command, "timeout_seconds": seconds}})
+	res, err := t.session.CallTool(ctx, &mcp.CallToolParams{Name: "run_command",
+		Arguments: map[string]any{"command": command, "timeout_seconds": seconds}})
 	if err != nil {
 		return "", err
 	}

@@ -13,7 +13,8 @@ import (
 var dockerCalls = []struct{ method, path, body string }{
 	{"GET", "/containers/json?all=1", ""},
 	{"GET", "/v1.41/info", ""},
-	{"POST", "/containers/create?name=sallyport-attack", `{"Image":"x","HostConfig":{"Privileged":true,"Binds":["/:/host"]}}`},
+	{"POST", "/containers/create?name=sallyport-attack",
+		`{"Image":"x","HostConfig":{"Privileged":true,"Binds":["/:/host"]}}`},
 	{"POST", "/v1.24/containers/create", `{"Image":"x","Binds":["/:/host"]}`},
 	{"POST", "/containers/sallyport-attack/exec", `{"Cmd":["id"]}`},
 	{"GET", "/%63ontainers/json", ""},
@@ -23,7 +24,8 @@ var dockerCalls = []struct{ method, path, body string }{
 
 // proxy asks the policy proxy for what it must refuse.
 func (r *report) proxy(ctx context.Context) {
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", r.opt.proxy)
 	}}}
 	for _, c := range dockerCalls {
@@ -42,7 +44,8 @@ func (r *report) proxy(ctx context.Context) {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 200))
 		res.Body.Close()
 		verdict := through
-		if res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusBadRequest {
+		if res.StatusCode == http.StatusForbidden || res.StatusCode == http.StatusNotFound ||
+			res.StatusCode == http.StatusBadRequest {
 			verdict = held
 		}
 		r.say(verdict, name, res.Status+" "+string(text))

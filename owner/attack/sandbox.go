@@ -34,7 +34,8 @@ func (r *report) sandbox(ctx context.Context) error {
 
 // strangers knock without a token, and with a wrong one.
 func (r *report) strangers(ctx context.Context) {
-	for name, token := range map[string]string{"a client without a token": "", "a client with a wrong token": strings.Repeat("x", 43)} {
+	for name, token := range map[string]string{"a client without a token": "",
+		"a client with a wrong token": strings.Repeat("x", 43)} {
 		const hello = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 		req, _ := http.NewRequestWithContext(ctx, "POST", r.opt.base.JoinPath("mcp").String(), strings.NewReader(hello))
 		req.Header.Set("Content-Type", "application/json")
@@ -85,10 +86,14 @@ func (r *report) canary(ctx context.Context, t tools) {
 		return
 	}
 	os.Chmod(dir, 0o755)
-	r.command(ctx, t, attempt{name: "read a canary file of this account", script: "got grep -q " + r.nonce + " " + path})
-	r.command(ctx, t, attempt{name: "write a canary file of this account", script: "got sh -c 'echo x >> " + path + "'"})
-	for _, p := range []string{path, "../../../../../../.." + path, "/etc/passwd", "../../../../../../../etc/passwd", "/proc/self/environ"} {
-		r.file(ctx, t, "read_file "+filepath.Base(filepath.Dir(p))+"/"+filepath.Base(p)+" by path", "read_file", map[string]any{"path": p})
+	r.command(ctx, t, attempt{name: "read a canary file of this account", script: "got grep -q " + r.nonce + " " +
+		path})
+	r.command(ctx, t, attempt{name: "write a canary file of this account", script: "got sh -c 'echo x >> " + path +
+		"'"})
+	for _, p := range []string{path, "../../../../../../.." + path, "/etc/passwd", "../../../../../../../etc/passwd",
+		"/proc/self/environ"} {
+		r.file(ctx, t, "read_file "+filepath.Base(filepath.Dir(p))+"/"+filepath.Base(p)+" by path", "read_file",
+			map[string]any{"path": p})
 	}
 }
 
@@ -108,14 +113,16 @@ func (r *report) file(ctx context.Context, t tools, name, tool string, args map[
 func (r *report) links(ctx context.Context, t tools) {
 	dir := "sallyport-" + r.nonce
 	defer t.run(ctx, "rm -rf "+dir, 20)
-	setup := fmt.Sprintf("mkdir %[1]s && cd %[1]s && ln -s /etc/passwd file && ln -s /etc dir && ln -s /tmp/%[1]s dangling && mkfifo fifo", dir)
+	setup := fmt.Sprintf("mkdir %[1]s && cd %[1]s && ln -s /etc/passwd file && ln -s /etc dir && ln -s /tmp/%[1]s "+
+		"dangling && mkfifo fifo", dir)
 	if out, err := t.run(ctx, setup, 20); err != nil {
 		r.say(skipped, "symbolic links", out+err.Error())
 		return
 	}
 	r.file(ctx, t, "read_file through a link to a file", "read_file", map[string]any{"path": dir + "/file"})
 	r.file(ctx, t, "read_file through a link to a directory", "read_file", map[string]any{"path": dir + "/dir/passwd"})
-	r.file(ctx, t, "write_file through a dangling link", "write_file", map[string]any{"path": dir + "/dangling", "content": "x"})
+	r.file(ctx, t, "write_file through a dangling link", "write_file",
+		map[string]any{"path": dir + "/dangling", "content": "x"})
 	start := time.Now()
 	r.file(ctx, t, "hang read_file on a FIFO", "read_file", map[string]any{"path": dir + "/fifo"})
 	if time.Since(start) > 10*time.Second {
@@ -136,6 +143,9 @@ func (r *report) survivor(ctx context.Context, t tools, a attempt, number string
 		r.say(through, a.name, fmt.Sprintf("the answer took %v", took))
 		return
 	}
-	r.command(ctx, t, attempt{name: a.name, script: `n=0; for p in /proc/[0-9]*; do [ $p != /proc/$$ ] && tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -qF "` +
-		number[:len(number)-1] + `"'` + number[len(number)-1:] + `' && n=$((n+1)) && kill -9 ${p#/proc/} 2>/dev/null; done; [ $n = 0 ] || echo "GOT $n alive"; echo "none alive, answered in ` + took.String() + `"`})
+	r.command(ctx, t, attempt{name: a.name, script: `n=0; for p in /proc/[0-9]*; ` +
+		`do [ $p != /proc/$$ ] && tr '\0' ' ' < $p/cmdline 2>/dev/null | grep -qF "` +
+		number[:len(number)-1] + `"'` + number[len(number)-1:] +
+		`' && n=$((n+1)) && kill -9 ${p#/proc/} 2>/dev/null; done; [ $n = 0 ] || echo "GOT $n alive"; ` +
+		`echo "none alive, answered in ` + took.String() + `"`})
 }

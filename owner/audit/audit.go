@@ -15,7 +15,8 @@ import (
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
 )
 
-const usage = `usage: sallyport audit verify [-anchors DIR] [-key FILE] [FILE...]   is the chain whole, and how much of it is signed?
+const usage = `usage: sallyport audit verify [-anchors DIR] [-key FILE] [FILE...]
+                                                                   is the chain whole, and how much of it is signed?
        sallyport audit tail [-n 20] [-f] [-json] [FILE]            the last records, -f: and those to come
        sallyport audit grep [FILTERS] [-json] [TEXT] [FILE]        records that fit; FILTERS: -principal -server -tool
                                                                    -verdict -session -request NAME, -since 2h
@@ -132,16 +133,19 @@ func verify(_ context.Context, args []string, stdout io.Writer) error {
 // Report prints what was found about one file.
 func Report(w io.Writer, file string, r chain.Report, anchors bool) {
 	if r.Finding != nil {
-		fmt.Fprintf(w, "WRONG  %s\n       The records before it fit; of those from there on nothing is proven.\n", r.Finding)
+		fmt.Fprintf(w, "WRONG  %s\n       The records before it fit; of those from there on nothing is proven.\n",
+			r.Finding)
 		return
 	}
 	fmt.Fprintf(w, "ok     %s: records %d to %d, whole\n", file, r.First, r.Last)
 	if r.First > 1 {
 		fmt.Fprintf(w, "       1 to %d were removed by retention, on the record\n", r.First-1)
 	}
-	fmt.Fprintf(w, "       signed up to %d (%s)%s\n", r.Signed, r.Key, rest(r.Signed, r.Last, "is in the chain, not signed yet"))
+	fmt.Fprintf(w, "       signed up to %d (%s)%s\n", r.Signed, r.Key,
+		rest(r.Signed, r.Last, "is in the chain, not signed yet"))
 	if anchors {
-		fmt.Fprintf(w, "       anchored up to %d%s\n", r.Anchored, rest(r.Anchored, r.Last, "could have been rewritten by whoever has FILE.key"))
+		fmt.Fprintf(w, "       anchored up to %d%s\n", r.Anchored,
+			rest(r.Anchored, r.Last, "could have been rewritten by whoever has FILE.key"))
 	} else {
 		fmt.Fprintln(w, "       not compared with anchors (-anchors DIR): whoever has FILE.key could have rewritten it")
 	}

@@ -83,7 +83,8 @@ func Line(r chain.Record) string {
 	if r.Server != "" {
 		tool = r.Server + "/" + r.Tool
 	}
-	line := fmt.Sprintf("%-6d %s %-7s %-16s %-20s %s", r.Seq, r.Time.Local().Format("01-02 15:04:05"), r.Kind, what, r.Principal, tool)
+	line := fmt.Sprintf("%-6d %s %-7s %-16s %-20s %s", r.Seq, r.Time.Local().Format("01-02 15:04:05"), r.Kind, what,
+		r.Principal, tool)
 	if r.Kind == chain.KindEnd {
 		line += fmt.Sprintf(" %d ms, %d bytes", r.MS, r.ResultBytes)
 	}
@@ -119,7 +120,8 @@ func grep(_ context.Context, args []string, stdout io.Writer) error {
 	err = chain.Lines(file, func(l chain.Line) bool {
 		r, ok := l.Record()
 		fits := ok && strings.Contains(string(l.Text), text) && (*since == 0 || r.Time.After(begin))
-		for name, value := range map[string]string{"principal": r.Principal, "server": r.Server, "tool": r.Tool, "verdict": r.Verdict, "session": r.Session, "request": r.Request} {
+		for name, value := range map[string]string{"principal": r.Principal, "server": r.Server, "tool": r.Tool,
+			"verdict": r.Verdict, "session": r.Session, "request": r.Request} {
 			fits = fits && (*want[name] == "" || *want[name] == value)
 		}
 		if fits {

@@ -97,7 +97,8 @@ func (w *walk) restrictions(c container) {
 		w.found("container", "container-loose", "%s: %s", c.Name, strings.Join(missing, "; "))
 		return
 	}
-	w.ok("container", "%s: user %s, no capabilities, read-only root, limits, one published port on loopback", c.Name, c.Config.User)
+	w.ok("container", "%s: user %s, no capabilities, read-only root, limits, one published port on loopback", c.Name,
+		c.Config.User)
 }
 
 // loose lists the restrictions of docker-compose.yml that a container lacks.
@@ -122,7 +123,8 @@ func (c container) loose() (missing []string) {
 	lacks(h.NetworkMode == "host", "it has the host's network")
 	for port, bindings := range h.PortBindings {
 		for _, b := range bindings {
-			lacks(b.HostIP != "127.0.0.1" && b.HostIP != "::1", fmt.Sprintf("port %s is published on %q, not on 127.0.0.1", port, b.HostIP))
+			lacks(b.HostIP != "127.0.0.1" && b.HostIP != "::1",
+				fmt.Sprintf("port %s is published on %q, not on 127.0.0.1", port, b.HostIP))
 		}
 	}
 	for _, m := range c.Mounts {

@@ -142,7 +142,8 @@ func parse(args []string) (options, error) {
 func replayed(ctx context.Context, opt options, stdout, stderr io.Writer) int {
 	code, err := replay.Command{
 		Client: opt.as, URL: opt.url, In: os.Stdin, Out: stdout, JSON: opt.json, Wait: 30 * opt.wait,
-		HTTP: &http.Client{Timeout: opt.wait, Transport: ways{client.Transport(opt.url, true), client.Transport(&url.URL{}, opt.insecure)},
+		HTTP: &http.Client{Timeout: opt.wait, Transport: ways{client.Transport(opt.url, true),
+			client.Transport(&url.URL{}, opt.insecure)},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}.Run(ctx)
 	if err != nil {

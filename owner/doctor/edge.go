@@ -160,7 +160,8 @@ func (w *walk) metadata() {
 	if w.opt.inside {
 		return
 	}
-	if r, err := w.ask("GET", w.base.JoinPath("sse"), false); err == nil && strings.Contains(r.header.Get("Www-Authenticate"), "resource_metadata=") {
+	if r, err := w.ask("GET", w.base.JoinPath("sse"), false); err == nil &&
+		strings.Contains(r.header.Get("Www-Authenticate"), "resource_metadata=") {
 		w.ok("oauth", "the challenge names OAuth metadata: this router is in OAuth mode")
 		return
 	}

@@ -27,7 +27,8 @@ func (w *walk) egress() {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
 	defer cancel()
-	if err := keysocket.RefusesStrangers(ctx, egressSocket); err != nil && strings.Contains(err.Error(), "without its key") {
+	if err := keysocket.RefusesStrangers(ctx, egressSocket); err != nil &&
+		strings.Contains(err.Error(), "without its key") {
 		w.found("egress", "egress-open", "%v", err)
 		return
 	}
@@ -52,7 +53,8 @@ func (w *walk) egressRules(ctx context.Context, client *egresswire.Client) error
 	if err != nil {
 		return err
 	}
-	w.ok("egress", "it refuses another key, answers with yours and allows at most %s", strings.Join(first.Ceiling, ", "))
+	w.ok("egress", "it refuses another key, answers with yours and allows at most %s",
+		strings.Join(first.Ceiling, ", "))
 	for i, wrong := range first.Checked {
 		if wrong != "" {
 			w.found("egress", "egress-narrow", "the rule %s of traefik-dynamic.yml: %s", rules[i], wrong)

@@ -32,7 +32,8 @@ func (w *walk) installation(s *mcp.ClientSession) {
 	}
 	quoted := "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 	text, err := w.use(s, "run_command", map[string]any{"command": `for f in ` + quoted +
-		` $(find . -maxdepth 8 -path '*/.sallyport/*' -type f \( -name '*token' -o -name key \) 2>/dev/null | head -5); do ` +
+		` $(find . -maxdepth 8 -path '*/.sallyport/*' -type f \( -name '*token' -o -name key \) 2>/dev/null | head ` +
+		`-5); do ` +
 		`head -c 1 "$f" >/dev/null 2>&1 && echo "HELD:$f"; done; true`})
 	if err != nil {
 		w.unseen(boundary, "the command that looks for an installation did not run")

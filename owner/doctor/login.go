@@ -42,11 +42,14 @@ func (w *walk) login() {
 	case config.OwnHost && other:
 		w.found("login", "login-host-shared", "%s, and %s says \"ownHost\": true", served, loginFile)
 	case config.OwnHost:
-		w.ok("login", "%s says that the host name is Sallyport's alone: a consent needs no second password; %s", loginFile, served)
+		w.ok("login", "%s says that the host name is Sallyport's alone: a consent needs no second password; %s",
+			loginFile, served)
 	case other:
-		w.ok("login", "each consent asks for password or passkey again, as it should: a page of the same host name could click it, and %s", served)
+		w.ok("login", "each consent asks for password or passkey again, as it should: a page of the same host name "+
+			"could click it, and %s", served)
 	default:
-		w.ok("login", "each consent asks for password or passkey again, since %s says \"ownHost\": false: a page of the same host name could click it. "+
+		w.ok("login", "each consent asks for password or passkey again, since %s says \"ownHost\": false: a page of "+
+			"the same host name could click it. "+
 			"Now %s; if it stays so, write true", loginFile, served)
 	}
 }

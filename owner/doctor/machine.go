@@ -96,7 +96,8 @@ func (w *walk) network(s *mcp.ClientSession) {
 		w.ok(boundary, "a command could not reach a listener on this machine's %d addresses", len(try))
 		return
 	}
-	w.found(boundary, "network-open", "a command reached this machine; listening for anyone here: %s", strings.Join(listeners(port), ", "))
+	w.found(boundary, "network-open", "a command reached this machine; listening for anyone here: %s",
+		strings.Join(listeners(port), ", "))
 }
 
 // addresses are this machine's addresses other than loopback and link-local.

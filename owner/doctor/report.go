@@ -45,7 +45,8 @@ func (w *walk) ok(boundary, format string, args ...any) {
 // nothing that a foreign server says can start a line of its own.
 func (w *walk) found(boundary, name, format string, args ...any) {
 	f := Findings[name]
-	w.add(Line{Boundary: boundary, Verdict: f.Verdict, Proof: fmt.Sprintf(format, args...), Finding: name, Cause: f.Cause, Fix: f.Fix})
+	w.add(Line{Boundary: boundary, Verdict: f.Verdict, Proof: fmt.Sprintf(format, args...), Finding: name,
+		Cause: f.Cause, Fix: f.Fix})
 }
 
 func (w *walk) add(l Line) {

@@ -20,7 +20,8 @@ func (w *walk) talk() {
 		w.list("sse", s)
 		s.Close()
 	}
-	streamable := &mcp.StreamableClientTransport{Endpoint: w.base.JoinPath("mcp").String(), HTTPClient: w.client(true), MaxRetries: -1}
+	streamable := &mcp.StreamableClientTransport{Endpoint: w.base.JoinPath("mcp").String(), HTTPClient: w.client(true),
+		MaxRetries: -1}
 	s := w.connect("streamable", streamable)
 	if s == nil {
 		return
@@ -45,7 +46,8 @@ func (w *walk) connect(boundary string, t mcp.Transport) *mcp.ClientSession {
 	limit.Stop()
 	context.AfterFunc(w.ctx, cancel)
 	info := s.InitializeResult()
-	w.ok(boundary, "initialize: %s %s, protocol %s, %s", info.ServerInfo.Name, info.ServerInfo.Version, info.ProtocolVersion, since(start))
+	w.ok(boundary, "initialize: %s %s, protocol %s, %s", info.ServerInfo.Name, info.ServerInfo.Version,
+		info.ProtocolVersion, since(start))
 	return s
 }
 

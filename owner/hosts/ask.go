@@ -21,7 +21,8 @@ import (
 // askGo reads the module proxies and the checksum database (go help
 // environment).
 func askGo(ctx context.Context) (a answer, err error) {
-	out, err := run(ctx, []string{"GOENV=off", "GOTOOLCHAIN=local", "GOWORK=off"}, "go", "env", "-json", "GOPROXY", "GOSUMDB")
+	out, err := run(ctx, []string{"GOENV=off", "GOTOOLCHAIN=local", "GOWORK=off"}, "go", "env", "-json", "GOPROXY",
+		"GOSUMDB")
 	if err != nil {
 		return a, err
 	}
@@ -33,7 +34,8 @@ func askGo(ctx context.Context) (a answer, err error) {
 		switch proxy {
 		case "off":
 		case "direct":
-			a.notes = append(a.notes, "go: modules that no proxy has are fetched from their own hosts, which need rules of their own")
+			a.notes = append(a.notes, "go: modules that no proxy has are fetched from their own hosts, which need "+
+				"rules of their own")
 		default:
 			a.urls = append(a.urls, proxy)
 		}
@@ -50,7 +52,8 @@ func askGo(ctx context.Context) (a answer, err error) {
 
 // askNpm reads the registries, those of scopes among them.
 func askNpm(ctx context.Context) (a answer, err error) {
-	out, err := run(ctx, []string{"npm_config_userconfig=/dev/null"}, "npm", "config", "list", "--json", "--location=global")
+	out, err := run(ctx, []string{"npm_config_userconfig=/dev/null"}, "npm", "config", "list", "--json",
+		"--location=global")
 	if err != nil {
 		return a, err
 	}
@@ -81,7 +84,8 @@ func askPip(ctx context.Context) (a answer, err error) {
 		value = strings.Trim(value, "'")
 		switch {
 		case strings.HasSuffix(name, ".extra-index-url"):
-			a.urls = append(a.urls, strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || r == ' ' || r == '\\' })...)
+			a.urls = append(a.urls, strings.FieldsFunc(value,
+				func(r rune) bool { return r == '\n' || r == ' ' || r == '\\' })...)
 		case strings.HasSuffix(name, ".index-url"):
 			index = value
 		}
@@ -123,7 +127,8 @@ func hrefHost(page *url.URL, body []byte) (string, error) {
 func (a *answer) ask(ctx context.Context, tool, page string, read func(*url.URL, []byte) (string, error)) {
 	found, err := fetch(ctx, page, read)
 	if err != nil {
-		a.notes = append(a.notes, fmt.Sprintf("%s: %s could not be asked for the host of its files (%v); the first refusal will name it", tool, page, err))
+		a.notes = append(a.notes, fmt.Sprintf("%s: %s could not be asked for the host of its files (%v); the first "+
+			"refusal will name it", tool, page, err))
 		return
 	}
 	if r, err := rule(found); err == nil && !slices.Contains(a.urls, r) {
@@ -161,7 +166,9 @@ func askCargo(ctx context.Context) (a answer, err error) {
 	defer os.RemoveAll(dir)
 	os.Mkdir(filepath.Join(dir, "src"), 0o700)
 	os.WriteFile(filepath.Join(dir, "src", "lib.rs"), nil, 0o600)
-	os.WriteFile(filepath.Join(dir, "Cargo.toml"), []byte("[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ncfg-if = \"1\"\n"), 0o600)
+	os.WriteFile(filepath.Join(dir, "Cargo.toml"),
+		[]byte("[package]\nname = \"x\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\ncfg-if = \"1\"\n"),
+		0o600)
 	proxy, asked, err := listener()
 	if err != nil {
 		return a, err

@@ -23,7 +23,9 @@ func Convert(raw []byte) (entries map[string]map[string]any, notes []string, err
 	}
 	found := serversOf(root)
 	if len(found) == 0 {
-		return nil, nil, errors.New(`no servers in it: looked for "mcpServers" (Claude, Cursor, Cline), "servers" and "mcp.servers" (VS Code) and projects (Claude Code)`)
+		return nil, nil,
+			errors.New(`no servers in it: looked for "mcpServers" (Claude, Cursor, Cline), "servers" and ` +
+				`"mcp.servers" (VS Code) and projects (Claude Code)`)
 	}
 	entries = map[string]map[string]any{}
 	for _, was := range slices.Sorted(maps.Keys(found)) {
@@ -126,7 +128,8 @@ func (c *conversion) convert() bool {
 			url = c.text(other)
 		}
 	}
-	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(c.text("type") + c.text("transport"))); {
+	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(c.text("type") +
+		c.text("transport"))); {
 	case kind == "docker" || kind == "unix" || kind == "tcp":
 		c.out = maps.Clone(c.in) // an entry of ours
 		return true
@@ -162,7 +165,8 @@ func (c *conversion) remote(kind, url string) {
 }
 
 // handled are the fields that convert, remote and stdio read.
-var handled = []string{"type", "transport", "command", "args", "env", "url", "serverUrl", "httpUrl", "headers", "disabled", "timeout"}
+var handled = []string{"type", "transport", "command", "args", "env", "url", "serverUrl", "httpUrl", "headers",
+	"disabled", "timeout"}
 
 // words for the fields that have no counterpart.
 var words = map[string]string{
@@ -223,7 +227,8 @@ var secretName = regexp.MustCompile(`(?i)key|token|secret|password|authorization
 // secret advises to keep a secret out of the file, without printing it.
 func (c *conversion) secret(field, name, value string) {
 	if value != "" && !strings.Contains(value, "${") && secretName.MatchString(name) {
-		c.note("%s is written out; better put the value into config/hub.env and write ${%s}", field, strings.ToUpper(foreign.ReplaceAllString(strings.ReplaceAll(name, "-", "_"), "_")))
+		c.note("%s is written out; better put the value into config/hub.env and write ${%s}", field,
+			strings.ToUpper(foreign.ReplaceAllString(strings.ReplaceAll(name, "-", "_"), "_")))
 	}
 }
 

@@ -65,7 +65,8 @@ func (c *conversion) package1(install string, args []string) (program string, re
 		case arg == "run" || arg == "-y" || arg == "--yes" || arg == "-q":
 			continue
 		case strings.HasPrefix(arg, "-"):
-			c.note("left out: the option %s of a downloading command; install the package in programs and write its program as command", arg)
+			c.note("left out: the option %s of a downloading command; install the package in programs and write its "+
+				"program as command", arg)
 			return "", nil
 		}
 		name := version.ReplaceAllString(arg, "$1")
@@ -73,7 +74,8 @@ func (c *conversion) package1(install string, args []string) (program string, re
 		if scoped, ok := strings.CutPrefix(name, "@modelcontextprotocol/server-"); ok {
 			program = "mcp-server-" + scoped
 		}
-		c.note("stdio servers have no network to download it: %s %s. Its program is taken to be %q; compare with ls programs/node_modules/.bin", install, arg, program)
+		c.note("stdio servers have no network to download it: %s %s. Its program is taken to be %q; compare with ls "+
+			"programs/node_modules/.bin", install, arg, program)
 		return program, args[i+1:]
 	}
 	c.note("left out: it names no package")
@@ -97,7 +99,8 @@ func (c *conversion) docker(args []string, env map[string]any) bool {
 		case arg == "--name" || arg == "--pull":
 			i++
 		case strings.HasPrefix(arg, "-"):
-			c.note("left out: the option %s of docker run; write an entry of type docker with its field (docs/mcp-json.md)", arg)
+			c.note("left out: the option %s of docker run; write an entry of type docker with its field "+
+				"(docs/mcp-json.md)", arg)
 			return false
 		default:
 			c.out["type"], c.out["image"] = "docker", arg
@@ -107,7 +110,8 @@ func (c *conversion) docker(args []string, env map[string]any) bool {
 			if len(env) > 0 {
 				c.out["env"] = env
 			}
-			c.note(`has no network unless "network" names one, and its values can stay away from the hub with "secretsFrom" (docs/mcp-json.md)`)
+			c.note(`has no network unless "network" names one, and its values can stay away from the hub with ` +
+				`"secretsFrom" (docs/mcp-json.md)`)
 			return true
 		}
 	}

@@ -15,7 +15,8 @@ import (
 const jailPart = "jail"
 
 // parts are the names under which the services of docker-compose.yml appear.
-var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub", "dockerproxy": "dockerproxy", "egress": "egress"}
+var parts = map[string]string{"login": "login", "traefik": "edge", "sandboxd": "sandbox", "hub": "hub",
+	"dockerproxy": "dockerproxy", "egress": "egress"}
 
 func partOf(service string) string { return cmp.Or(parts[service], "service "+service) }
 
@@ -50,10 +51,10 @@ type service struct {
 
 // known are the keys that service reads, and those that give a container
 // nothing. Every other key is reported as it stands.
-var known = strings.Fields(`image user privileged read_only cap_drop security_opt pids_limit mem_limit cpus network_mode networks
-	ports volumes secrets configs environment
-	build command entrypoint healthcheck logging restart depends_on stop_grace_period container_name hostname domainname shm_size
-	memswap_limit init working_dir platform pull_policy profiles tmpfs ulimits labels attach`)
+var known = strings.Fields(`image user privileged read_only cap_drop security_opt pids_limit mem_limit cpus
+	network_mode networks ports volumes secrets configs environment
+	build command entrypoint healthcheck logging restart depends_on stop_grace_period container_name hostname
+	domainname shm_size memswap_limit init working_dir platform pull_policy profiles tmpfs ulimits labels attach`)
 
 // number is written as a number or as text.
 type number float64
@@ -193,11 +194,13 @@ func (c *powers) reach() {
 			continue
 		}
 		c.unless(n.Internal || off("enable_ip_masquerade"), "reach the Internet through network "+name)
-		c.unless(n.Internal, "reach services that this host binds on all addresses, through the gateway of network "+name)
+		c.unless(n.Internal,
+			"reach services that this host binds on all addresses, through the gateway of network "+name)
 		c.unless(off("enable_icc"), "reach other containers on network "+name)
 	}
 	for _, p := range c.Ports {
-		c.can("be reached at port %s of this host from %s (%s)", p.Published, cmp.Or(p.HostIP, "0.0.0.0, anyone in the network"), p.Protocol)
+		c.can("be reached at port %s of this host from %s (%s)", p.Published,
+			cmp.Or(p.HostIP, "0.0.0.0, anyone in the network"), p.Protocol)
 	}
 }
 
@@ -216,7 +219,8 @@ func (c *powers) mounts() {
 		c.can("read the secret or config %s", v.Source)
 	}
 	for name := range c.Environment {
-		if name == "MCP_AUTH_TOKEN" || strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_SECRET") || strings.HasSuffix(name, "PASSWORD") {
+		if name == "MCP_AUTH_TOKEN" || strings.HasSuffix(name, "_KEY") || strings.HasSuffix(name, "_SECRET") ||
+			strings.HasSuffix(name, "PASSWORD") {
 			c.can("show %s to whoever may run docker inspect", name)
 		}
 	}
@@ -245,7 +249,8 @@ func (c *powers) sandbox() {
 		c.can("run the tool %s", strings.TrimSpace(tool))
 	}
 	c.unless(value("MCP_REQUIRE_EDGE", "false") == "true", "be used past the plugin, by whoever has its backend token")
-	policy := jail.Config{Mode: jail.Mode(value("MCP_JAIL", "full")), Network: jail.Network(value("MCP_COMMAND_NETWORK", "none")),
+	policy := jail.Config{Mode: jail.Mode(value("MCP_JAIL", "full")),
+		Network:     jail.Network(value("MCP_COMMAND_NETWORK", "none")),
 		InContainer: true, Writable: []string{"/workspace"}}
 	if policy.Mode != jail.Full {
 		c.can("run commands without the kernel's restrictions (MCP_JAIL=%s)", policy.Mode)

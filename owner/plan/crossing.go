@@ -26,8 +26,11 @@ func crossings(all []powers) (plan Plan) {
 			for _, other := range all {
 				for _, v := range other.Volumes {
 					same := other.part == box.part && v.Target == w.Target
-					if v.Type == "bind" && !same && (Within(w.Source, v.Source) || other.part != box.part && Within(v.Source, w.Source)) {
-						plan = append(plan, Grant{Part: "sandbox", What: fmt.Sprintf("change or read %s, which %s mounts, by its own mount of %s", v.Source, other.part, w.Source)})
+					if v.Type == "bind" && !same &&
+						(Within(w.Source, v.Source) || other.part != box.part && Within(v.Source, w.Source)) {
+						plan = append(plan, Grant{Part: "sandbox",
+							What: fmt.Sprintf("change or read %s, which %s mounts, by its own mount of %s", v.Source,
+								other.part, w.Source)})
 					}
 				}
 			}
@@ -48,11 +51,13 @@ func owned(workspace string) Plan {
 	if _, err := os.Stat(filepath.Join(here, "docker-compose.yml")); err != nil {
 		return nil // not started in an installation
 	}
-	if Within(filepath.Join(here, ".sallyport"), workspace) && filepath.Base(filepath.Dir(filepath.Dir(workspace))) == ".sallyport" {
+	if Within(filepath.Join(here, ".sallyport"), workspace) &&
+		filepath.Base(filepath.Dir(filepath.Dir(workspace))) == ".sallyport" {
 		return nil
 	}
 	if Within(workspace, here) || Within(here, workspace) && !Within(filepath.Join(here, "workspace"), workspace) {
-		return Plan{{Part: "sandbox", What: fmt.Sprintf("change what the owner runs in %s (Makefile, docker-compose.yml, traefik-dynamic.yml): its mount is %s", here, workspace)}}
+		return Plan{{Part: "sandbox", What: fmt.Sprintf("change what the owner runs in %s (Makefile, "+
+			"docker-compose.yml, traefik-dynamic.yml): its mount is %s", here, workspace)}}
 	}
 	return nil
 }
@@ -97,8 +102,11 @@ func swaps(name string, e *mcpjson.Entry, plan Plan) (more Plan, err error) {
 		for _, g := range plan {
 			source, ok := strings.CutPrefix(g.What, "change ")
 			source, _, bind := strings.Cut(source, " (bind, at ")
-			if g.Part == "sandbox" && ok && bind && m.Type == "bind" && (Within(source, m.Source) || Within(m.Source, source)) {
-				more = append(more, Grant{Part: "sandbox", What: fmt.Sprintf("swap %s, which the container of server %s mounts, for a link to anything on this host", m.Source, name)})
+			if g.Part == "sandbox" && ok && bind && m.Type == "bind" &&
+				(Within(source, m.Source) || Within(m.Source, source)) {
+				more = append(more, Grant{Part: "sandbox",
+					What: fmt.Sprintf("swap %s, which the container of server %s mounts, for a link to anything on "+
+						"this host", m.Source, name)})
 			}
 		}
 	}

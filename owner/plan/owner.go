@@ -25,7 +25,9 @@ func ownerPlan(raw []byte, tokens Plan) (plan Plan, err error) {
 			name = "hub"
 		}
 		if s, on := file.Services[name]; asks && on && s.setting("MCP_OWNER_SOCKET") == "" {
-			plan = append(plan, Grant{Part: g.Part, What: fmt.Sprintf("ask for %s at %s, which nobody can answer: %s has no MCP_OWNER_SOCKET", tool, where, name)})
+			plan = append(plan, Grant{Part: g.Part,
+				What: fmt.Sprintf("ask for %s at %s, which nobody can answer: %s has no MCP_OWNER_SOCKET", tool, where,
+					name)})
 		}
 	}
 	for name, s := range file.Services {
@@ -34,7 +36,8 @@ func ownerPlan(raw []byte, tokens Plan) (plan Plan, err error) {
 			continue
 		}
 		if place := commandsWrite(name, socket); place != "" {
-			plan = append(plan, Grant{Part: parts[name], What: fmt.Sprintf("have its owner's socket replaced by a command: %s lies in %s", socket, place)})
+			plan = append(plan, Grant{Part: parts[name],
+				What: fmt.Sprintf("have its owner's socket replaced by a command: %s lies in %s", socket, place)})
 		}
 		plan = append(plan, speakers(file.Services, name, socket)...)
 	}
@@ -71,7 +74,9 @@ func speakers(all map[string]service, name, socket string) (plan Plan) {
 	for other, s := range all {
 		for _, v := range s.Volumes {
 			if own != "" && v.Type == "bind" && (other != name || v.Target != own) && Within(v.Source, source) {
-				plan = append(plan, Grant{Part: partOf(other), What: fmt.Sprintf("connect to the owner's socket of %s, %s, by its mount of %s", name, source, v.Source)})
+				plan = append(plan, Grant{Part: partOf(other),
+					What: fmt.Sprintf("connect to the owner's socket of %s, %s, by its mount of %s", name, source,
+						v.Source)})
 			}
 		}
 	}

@@ -107,7 +107,8 @@ func (o options) run(ctx context.Context, stdout io.Writer) (int, error) {
 		e := json.NewEncoder(stdout)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		err = e.Encode(map[string]any{"plan": now, "accepted": known, "more": append(Plan{}, more...), "less": append(Plan{}, less...)})
+		err = e.Encode(map[string]any{"plan": now, "accepted": known, "more": append(Plan{}, more...),
+			"less": append(Plan{}, less...)})
 	} else {
 		now.print(stdout)
 		difference(stdout, known, more, less)
@@ -176,11 +177,15 @@ func (o options) rendered(ctx context.Context) ([]byte, error) {
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		raw, err := cmd.Output()
-		if err != nil && (errors.Is(err, exec.ErrNotFound) || exec.CommandContext(ctx, "docker", "compose", "version").Run() != nil) {
-			return nil, errors.New("Docker Compose is not installed; plan reads the compose stack, not make run (or name a rendered file with -compose)") //nolint:staticcheck // a product's name
+		if err != nil && (errors.Is(err, exec.ErrNotFound) ||
+			exec.CommandContext(ctx, "docker", "compose", "version").Run() != nil) {
+			//nolint:staticcheck // a product's name
+			return nil, errors.New("Docker Compose is not installed; plan reads the compose stack, not make run " +
+				"(or name a rendered file with -compose)")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("docker compose config: %w\n%s(it needs Docker Compose 2.24 or newer and what make env writes; or name a rendered file with -compose)", err, errs.String())
+			return nil, fmt.Errorf("docker compose config: %w\n%s(it needs Docker Compose 2.24 or newer and what "+
+				"make env writes; or name a rendered file with -compose)", err, errs.String())
 		}
 		return raw, nil
 	case "-":
@@ -218,12 +223,14 @@ func (p Plan) beyond(old Plan) (more Plan) {
 func (p Plan) print(out io.Writer) {
 	part := ""
 	for _, g := range p {
-		if kind, _, _ := strings.Cut(g.What, " "); g.Part == jailPart && !slices.Contains([]string{"read", "write", "device", "limit"}, kind) {
+		if kind, _, _ := strings.Cut(g.What, " "); g.Part == jailPart &&
+			!slices.Contains([]string{"read", "write", "device", "limit"}, kind) {
 			continue // what it takes away is long, and in the JSON
 		}
 		if g.Part != part {
 			part = g.Part
-			fmt.Fprintf(out, "%s could\n", map[bool]string{false: part, true: "a command of the sandbox"}[part == jailPart])
+			fmt.Fprintf(out, "%s could\n", map[bool]string{false: part,
+				true: "a command of the sandbox"}[part == jailPart])
 		}
 		fmt.Fprintf(out, "  %s\n", g.text())
 	}

@@ -38,7 +38,8 @@ func (o options) ceiling(ctx context.Context, log *slog.Logger) (egressrule.List
 	if o.egress == "" {
 		return nil, nil
 	}
-	rules, notes, err := hosts.Expand(ctx, strings.FieldsFunc(o.egress, func(r rune) bool { return r == ',' || r == ' ' }))
+	rules, notes, err := hosts.Expand(ctx, strings.FieldsFunc(o.egress,
+		func(r rune) bool { return r == ',' || r == ' ' }))
 	for _, n := range notes {
 		log.Warn(n)
 	}
@@ -64,11 +65,13 @@ func (o options) giveEgress(set serve.Settings) error {
 }
 
 // serveEgress serves commands until the function that it returns is called.
-func (o options) serveEgress(ctx context.Context, set serve.Settings, ceiling egressrule.List, log *slog.Logger) (stop func(), err error) {
+func (o options) serveEgress(ctx context.Context, set serve.Settings, ceiling egressrule.List,
+	log *slog.Logger) (stop func(), err error) {
 	if len(ceiling) == 0 {
 		return func() {}, nil
 	}
-	record, err := audit.Open(audit.Options{File: o.egressFiles()["EGRESS_AUDIT_FILE"], Version: process.Version, Log: log})
+	record, err := audit.Open(audit.Options{File: o.egressFiles()["EGRESS_AUDIT_FILE"], Version: process.Version,
+		Log: log})
 	if err != nil {
 		return nil, err
 	}

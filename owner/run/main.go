@@ -50,7 +50,9 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, err := serve.Parse(nil, opt.lookup)
 	if err != nil {
 		unmake(made)
-		fmt.Fprintf(stderr, "sallyport-run: %s\n", strings.Replace(err.Error(), "sandboxd -h lists every setting", "docs/configuration.md lists every setting", 1))
+		fmt.Fprintf(stderr, "sallyport-run: %s\n",
+			strings.Replace(err.Error(), "sandboxd -h lists every setting", "docs/configuration.md lists every setting",
+				1))
 		return 2
 	}
 	if code, ended := set.Reexec(); ended {
@@ -89,7 +91,8 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io
 	}
 	opt.warnOfHome(stderr)
 	if info, err := os.Stat(set.Workspace); err == nil && os.Geteuid() == 0 && info.Sys().(*syscall.Stat_t).Uid == 0 {
-		fmt.Fprintf(stdout, "%s belongs to root, and commands never run as root: the folder itself, not what is in it, will be given to another user.\n", set.Workspace)
+		fmt.Fprintf(stdout, "%s belongs to root, and commands never run as root: the folder itself, not what is in "+
+			"it, will be given to another user.\n", set.Workspace)
 	}
 	box, err := serve.Open(set, stdout, log, func() (err error) {
 		if secret, err = opt.clientToken(set); err != nil {
@@ -107,7 +110,8 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io
 		defer os.Remove(opt.urlFile())
 	}
 	if err != nil && opt.served() {
-		return errors.New("this installation is already being served" + opt.where() + ": stop that one, or use a second clone (git clone) for a second workspace")
+		return errors.New("this installation is already being served" + opt.where() +
+			": stop that one, or use a second clone (git clone) for a second workspace")
 	}
 	if err != nil {
 		return err
@@ -147,7 +151,8 @@ func edgeConfig(set serve.Settings, client plugin.Token) *plugin.Config {
 func (o options) listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", o.addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken, perhaps by another make run or by make up: stop that one (ss -ltnp shows it), or take another port: %s", o.addr, o.elsewhere())
+		return nil, fmt.Errorf("%s is taken, perhaps by another make run or by make up: stop that one (ss -ltnp "+
+			"shows it), or take another port: %s", o.addr, o.elsewhere())
 	}
 	return l, err
 }

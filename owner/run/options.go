@@ -133,7 +133,8 @@ func parse(args []string) (options, error) {
 	}
 	host, _, err := net.SplitHostPort(o.addr)
 	if a, bad := netip.ParseAddr(host); err != nil || bad != nil || !a.IsLoopback() {
-		return o, fmt.Errorf("-addr %q: a loopback address and a port, such as %s; to serve others put Traefik in front (make up)", o.addr, defaultAddr)
+		return o, fmt.Errorf("-addr %q: a loopback address and a port, such as %s; to serve others put Traefik in "+
+			"front (make up)", o.addr, defaultAddr)
 	}
 	return o, nil
 }
@@ -150,7 +151,8 @@ func (o options) makeWorkspace() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case o.workspace != defaultWorkspace:
-		return fmt.Errorf("the workspace %s does not exist: make it first (mkdir -p), or name another: make run WORKSPACE=~/Development", o.workspace)
+		return fmt.Errorf("the workspace %s does not exist: make it first (mkdir -p), or name another: make run "+
+			"WORKSPACE=~/Development", o.workspace)
 	}
 	if err := os.Mkdir(o.workspace, 0o755); err != nil {
 		return err
@@ -188,11 +190,13 @@ func (o options) clientToken(set serve.Settings) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(o.tokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the token file %s can be opened by others (mode %04o): remove it, and the next start makes a new one", o.tokenFile, info.Mode().Perm())
+		return "", fmt.Errorf("the token file %s can be opened by others (mode %04o): remove it, and the next start "+
+			"makes a new one", o.tokenFile, info.Mode().Perm())
 	}
 	secret, err := config.ReadToken(o.tokenFile)
 	if err != nil {
-		return "", fmt.Errorf("%w. Remove the file, and the next start makes a new one; if another user made it, perhaps root, chown it or name another with -token-file", err)
+		return "", fmt.Errorf("%w. Remove the file, and the next start makes a new one; if another user made it, "+
+			"perhaps root, chown it or name another with -token-file", err)
 	}
 	return secret, nil
 }
@@ -206,7 +210,8 @@ func (o options) edgeToken(secret string, log *slog.Logger) plugin.Token {
 		_, err = config.ReadToken(file)
 	}
 	if err != nil {
-		log.Warn("the token was read at the start only, so another one needs a restart: the workspace's owner may not read its file", "error", err)
+		log.Warn("the token was read at the start only, so another one needs a restart: the workspace's owner may "+
+			"not read its file", "error", err)
 		return plugin.Token{Name: "local", Value: secret}
 	}
 	return plugin.Token{Name: "local", ValueFile: file}
@@ -223,7 +228,8 @@ func (o options) outOfReach(set serve.Settings) error {
 	}
 	policy := jail.Config{Mode: set.Jail, Network: set.Network, Writable: []string{set.Workspace}}
 	if granted, reached := policy.Grants(filepath.Join(dir, filepath.Base(o.tokenFile))); reached {
-		return fmt.Errorf("the client token %s lies at or under %s, which commands may read: serve another workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
+		return fmt.Errorf("the client token %s lies at or under %s, which commands may read: serve another "+
+			"workspace, or keep the token elsewhere with -token-file", o.tokenFile, granted)
 	}
 	if err := config.Apart("the client token", o.tokenFile, set.Workspace); err != nil {
 		return err
@@ -260,10 +266,13 @@ func (o options) warnOfHome(stderr io.Writer) {
 	home, _ := filepath.EvalSymlinks(os.Getenv("HOME"))
 	switch {
 	case real == home || real == "/root" || filepath.Dir(real) == "/home" || real == "/home":
-		fmt.Fprintf(stderr, "WARNING: %s is a home directory: commands can read and change everything in it, keys such as ~/.ssh and the shell's start files among them. "+
+		fmt.Fprintf(stderr, "WARNING: %s is a home directory: commands can read and change everything in it, keys "+
+			"such as ~/.ssh and the shell's start files among them. "+
 			"Serve a folder of it instead: make run WORKSPACE=%s/Development\n", real, real)
-	case slices.Contains([]string{"/opt", "/srv", "/var"}, real) || slices.Contains([]string{"bin", "boot", "etc", "lib", "sbin", "usr"}, strings.SplitN(real, "/", 3)[1]):
-		fmt.Fprintf(stderr, "WARNING: %s is a folder of the system: commands can read and change everything in it. Serve a folder of your own instead\n", real)
+	case slices.Contains([]string{"/opt", "/srv", "/var"}, real) ||
+		slices.Contains([]string{"bin", "boot", "etc", "lib", "sbin", "usr"}, strings.SplitN(real, "/", 3)[1]):
+		fmt.Fprintf(stderr, "WARNING: %s is a folder of the system: commands can read and change everything in it. "+
+			"Serve a folder of your own instead\n", real)
 	}
 }
 

@@ -154,7 +154,8 @@ func (c command) usage(why string) int {
 func (c command) fail(err error) int {
 	// The argument is not repeated where no such file exists: it may be a token.
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("there is no such file or folder. The argument names a file; a token never belongs on a command line")
+		err = errors.New("there is no such file or folder. The argument names a file; a token never belongs on a " +
+			"command line")
 	}
 	fmt.Fprintf(c.stderr, "sallyport token: %v\n", err)
 	return 1

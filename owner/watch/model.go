@@ -133,7 +133,8 @@ func (m *model) decide(k string, it item) act {
 	case scope != "" && it.waiting != nil && !(m.open && m.read):
 		m.said = "open it with Enter and read it to its end, then approve"
 	case scope != "" && it.waiting != nil:
-		return act{path: it.path, request: ownersock.Request{Op: ownersock.OpDecide, ID: it.id(), Approve: true, For: scope}}
+		return act{path: it.path, request: ownersock.Request{Op: ownersock.OpDecide, ID: it.id(), Approve: true,
+			For: scope}}
 	case k == "d" && it.waiting != nil:
 		m.prompt, m.reason = true, ""
 	case (k == "s" || k == "S") && it.running != nil:

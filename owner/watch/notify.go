@@ -114,7 +114,8 @@ func follow(ctx context.Context, s approve.Sockets, path string, put func(notice
 	}
 	return c.Events(ctx, func() {
 		for _, w := range waiting(ctx, s, path) {
-			put(notice{desk.Event{Kind: "waiting", Time: w.Asked.UTC(), ID: w.ID, Principal: w.Principal, Server: w.Server, Tool: w.Tool}, status.Process})
+			put(notice{desk.Event{Kind: "waiting", Time: w.Asked.UTC(), ID: w.ID, Principal: w.Principal,
+				Server: w.Server, Tool: w.Tool}, status.Process})
 		}
 	}, func(e desk.Event) {
 		if slices.Contains(notified, e.Kind) {

@@ -141,7 +141,8 @@ func split(in string) (keys []string) {
 // than late.
 func columns(r rune) int {
 	wide := unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Yi) ||
-		r >= 0x3000 && r <= 0x303f || r >= 0xff01 && r <= 0xff60 || r >= 0x2e80 && r <= 0x2fdf || r >= 0x1f000 && r <= 0x1faff || r >= 0x20000
+		r >= 0x3000 && r <= 0x303f || r >= 0xff01 && r <= 0xff60 || r >= 0x2e80 && r <= 0x2fdf || r >= 0x1f000 &&
+		r <= 0x1faff || r >= 0x20000
 	if wide {
 		return 2
 	}

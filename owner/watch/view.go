@@ -58,11 +58,13 @@ func (m *model) header() (lines []string) {
 		if !s.status.Audit {
 			line += " NO AUDIT"
 		}
-		line += fmt.Sprintf(" %d waiting, %d running, %d sessions, up %s", s.status.Waiting, s.status.Running, s.status.Sessions, approve.Since(s.status.Started))
+		line += fmt.Sprintf(" %d waiting, %d running, %d sessions, up %s", s.status.Waiting, s.status.Running,
+			s.status.Sessions, approve.Since(s.status.Started))
 		lines = append(lines, terminal.Escape(line))
 		for _, u := range s.servers {
 			if u.State == "disabled" || len(u.Withheld) > 0 {
-				lines = append(lines, terminal.Escape(fmt.Sprintf("  %s is %s, %d definitions withheld %s", u.Name, u.State, len(u.Withheld), u.Reason)))
+				lines = append(lines, terminal.Escape(fmt.Sprintf("  %s is %s, %d definitions withheld %s", u.Name,
+					u.State, len(u.Withheld), u.Reason)))
 			}
 		}
 	}
@@ -98,13 +100,15 @@ func (m *model) rest(height int) []string {
 	lines := []string{"Sessions (sallyport stop ID ends one):"}
 	for _, s := range m.servers {
 		for _, one := range s.sessions {
-			lines = append(lines, fmt.Sprintf("  %-14s %-30s %d requests, last %s ago", one.Name, terminal.Line(one.Principal, 60), one.Requests, approve.Since(one.Last)))
+			lines = append(lines, fmt.Sprintf("  %-14s %-30s %d requests, last %s ago", one.Name,
+				terminal.Line(one.Principal, 60), one.Requests, approve.Since(one.Last)))
 		}
 	}
 	lines = append(lines, "", "Servers of the hub:")
 	for _, s := range m.servers {
 		for _, u := range s.servers {
-			lines = append(lines, terminal.Line(fmt.Sprintf("  %-20s %-8s %-10s %d withheld %s", u.Name, u.Type, u.State, len(u.Withheld), u.Reason), 4*m.width))
+			lines = append(lines, terminal.Line(fmt.Sprintf("  %-20s %-8s %-10s %d withheld %s", u.Name, u.Type,
+				u.State, len(u.Withheld), u.Reason), 4*m.width))
 		}
 	}
 	m.scroll = max(0, min(m.scroll, len(lines)-height))
@@ -117,10 +121,12 @@ func (m *model) line(it item) string {
 		if q.Server != "" {
 			tool = q.Server + "/" + q.Tool
 		}
-		return terminal.Line(fmt.Sprintf("WAITS   %-8s %-6s %-18s %s %s", q.ID, approve.Since(q.Asked), q.Principal, tool, q.Arguments), 4*m.width)
+		return terminal.Line(fmt.Sprintf("WAITS   %-8s %-6s %-18s %s %s", q.ID, approve.Since(q.Asked), q.Principal,
+			tool, q.Arguments), 4*m.width)
 	}
 	e := it.running
-	return fmt.Sprintf("%-7s %-8s %-6s %-18s %s", e.State, e.ID, approve.Since(e.Started), terminal.Line(e.Principal, 60), approve.What(*e, 4*m.width))
+	return fmt.Sprintf("%-7s %-8s %-6s %-18s %s", e.State, e.ID, approve.Since(e.Started),
+		terminal.Line(e.Principal, 60), approve.What(*e, 4*m.width))
 }
 
 // opened shows a part of the open item, and notes whether its end was seen.

@@ -51,7 +51,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *program {
 		name, err := exec.LookPath(os.Getenv("SALLYPORT_NOTIFY"))
 		if err != nil {
-			fmt.Fprintln(stderr, "sallyport watch: SALLYPORT_NOTIFY must name a program that can be run:", terminal.Escape(err.Error()))
+			fmt.Fprintln(stderr, "sallyport watch: SALLYPORT_NOTIFY must name a program that can be run:",
+				terminal.Escape(err.Error()))
 			return 2
 		}
 		return notify(ctx, s, name, stdout, stderr)

@@ -120,7 +120,8 @@ func (a *admission) leave(owner string, k kind) {
 }
 
 // errFull is the principal's own doing: its running commands are worth telling.
-var errFull = errors.New("commands of yours already run in the background, which is the limit: stop one with stop_command")
+var errFull = errors.New("commands of yours already run in the background, which is the limit: stop one with " +
+	"stop_command")
 
 // full says why there is no place. a is locked.
 func (a *admission) full(owner string, k kind) error {
@@ -131,7 +132,8 @@ func (a *admission) full(owner string, k kind) error {
 	case k == background:
 		return errors.New("too many background commands run: try again later")
 	case mine != nil && mine[k] >= maxShare:
-		return fmt.Errorf("%d commands of yours run already, which is the limit for one principal: try again when one of them has ended", maxShare)
+		return fmt.Errorf("%d commands of yours run already, which is the limit for one principal: try again when "+
+			"one of them has ended", maxShare)
 	}
 	return fmt.Errorf("%d commands run already, which is the limit: try again when one of them has ended", maxOfKind)
 }

@@ -71,7 +71,8 @@ func (r *Runner) Start(ctx context.Context, owner, line, workdir string, most ti
 	return r.start(ctx, owner, line, workdir, most, waitedFor)
 }
 
-func (r *Runner) start(ctx context.Context, owner, line, workdir string, most time.Duration, k kind) (_ *Command, err error) {
+func (r *Runner) start(ctx context.Context, owner, line, workdir string, most time.Duration, k kind) (_ *Command,
+	err error) {
 	if err := checkLine(line); err != nil {
 		return nil, err
 	}
@@ -127,7 +128,8 @@ func (r *Runner) start(ctx context.Context, owner, line, workdir string, most ti
 
 func words(err error) error {
 	if errors.Is(err, syscall.EAGAIN) {
-		return errors.New("the command could not be started: no more processes may run at the moment; try again when other commands have ended")
+		return errors.New("the command could not be started: no more processes may run at the moment; try again when " +
+			"other commands have ended")
 	}
 	return fmt.Errorf("the command could not be started: %w", err)
 }

@@ -55,7 +55,8 @@ func checkLine(line string) error {
 	case strings.TrimSpace(line) == "":
 		return errors.New("the command is empty: give one for /bin/sh, such as ls -la")
 	case len(line) > maxLine:
-		return fmt.Errorf("the command is %d bytes long: at most %d are passed to the shell; write it to a file and run that", len(line), maxLine)
+		return fmt.Errorf("the command is %d bytes long: at most %d are passed to the shell; write it to a file and "+
+			"run that", len(line), maxLine)
 	case strings.ContainsRune(line, 0):
 		return errors.New("the command contains a NUL byte")
 	}

@@ -46,7 +46,8 @@ func (g *gaps) Notices() (lines []string) {
 		if g.count[cause] > len(g.names[cause]) {
 			more = ", …"
 		}
-		lines = append(lines, fmt.Sprintf("Not all was seen: %d %s: %s%s.", g.count[cause], cause, strings.Join(g.names[cause], ", "), more))
+		lines = append(lines, fmt.Sprintf("Not all was seen: %d %s: %s%s.", g.count[cause], cause,
+			strings.Join(g.names[cause], ", "), more))
 	}
 	return lines
 }

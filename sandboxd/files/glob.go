@@ -135,5 +135,6 @@ func class(inside string) string {
 	} else if rest, ok := strings.CutPrefix(inside, "^"); ok {
 		not, inside = "^/", rest
 	}
-	return "[" + not + strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`, "&", `\&`, "~", `\~`).Replace(inside) + "]"
+	return "[" + not + strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`, "&", `\&`, "~",
+		`\~`).Replace(inside) + "]"
 }

@@ -31,11 +31,14 @@ func (w *Workspace) checkPath(name string) error {
 		return errors.New("the path is not valid UTF-8")
 	case strings.HasPrefix(name, "/"):
 		if rel, err := filepath.Rel(w.path, path.Clean(name)); err == nil && filepath.IsLocal(rel) {
-			return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, so this is %q", quote(name), rel)
+			return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, so this is %q",
+				quote(name), rel)
 		}
-		return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, and nothing outside it can be reached", quote(name))
+		return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, and nothing outside it can "+
+			"be reached", quote(name))
 	case !filepath.IsLocal(name):
-		return fmt.Errorf("the path %s leads out of the workspace: paths are relative to it and stay in it", quote(name))
+		return fmt.Errorf("the path %s leads out of the workspace: paths are relative to it and stay in it",
+			quote(name))
 	}
 	return nil
 }
@@ -89,7 +92,8 @@ func (w *Workspace) resolve(name string) (string, error) {
 }
 
 func leadsOut(name string) error {
-	return fmt.Errorf("%s is or passes through a symbolic link that leads out of the workspace (an absolute link counts as one): it is not followed", quote(name))
+	return fmt.Errorf("%s is or passes through a symbolic link that leads out of the workspace (an absolute link "+
+		"counts as one): it is not followed", quote(name))
 }
 
 // quote shortens a name for a message.
@@ -115,7 +119,8 @@ var reasons = []struct {
 	{syscall.ENOSPC, "cannot be written: the disk is full; what was there before is unchanged"},
 	{syscall.EDQUOT, "cannot be written: the disk quota is used up; what was there before is unchanged"},
 	{syscall.EROFS, "cannot be written: the file system is read-only"},
-	{syscall.EBUSY, "is a mount of its own and cannot be replaced: change it in place with run_command (cat >, sed without -i)"},
+	{syscall.EBUSY, "is a mount of its own and cannot be replaced: change it in place with run_command (cat >, sed " +
+		"without -i)"},
 	{fs.ErrPermission, "is not permitted to the user that the sandbox runs as"},
 }
 

@@ -17,9 +17,12 @@ var DefaultProtected = []string{
 	".git", ".gitconfig", ".gitmodules", ".husky", ".pre-commit-config.yaml",
 	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
 	".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".config/fish",
-	".envrc", ".mcp.json", ".vscode", ".idea", ".devcontainer", ".cursor", ".claude", ".gemini", ".codex", ".ssh", ".netrc",
-	".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc", "mise.toml", ".mise.toml", ".tool-versions",
-	".cargo/config.toml", ".cargo/config", ".bazelrc", "pip.conf", ".pypirc", ".github/workflows", ".github/actions", ".gitlab-ci.yml", ".circleci",
+	".envrc", ".mcp.json", ".vscode", ".idea", ".devcontainer", ".cursor", ".claude", ".gemini", ".codex", ".ssh",
+	".netrc",
+	".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc",
+	"mise.toml", ".mise.toml", ".tool-versions",
+	".cargo/config.toml", ".cargo/config", ".bazelrc", "pip.conf", ".pypirc", ".github/workflows", ".github/actions",
+	".gitlab-ci.yml", ".circleci",
 	"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".clinerules",
 }
 
@@ -36,8 +39,10 @@ func ParseProtected(value string) ([]string, error) {
 			list = append(list, DefaultProtected...)
 			continue
 		}
-		if _, err := path.Match(entry, ""); err != nil || entry == "" || path.Clean(entry) != entry || strings.HasPrefix(entry, "..") || entry == "." || entry == "none" {
-			return nil, fmt.Errorf("%q is not a protected path: write names joined by slashes, such as .git/hooks or deploy/*.yml; or default, or none alone", entry)
+		if _, err := path.Match(entry, ""); err != nil || entry == "" || path.Clean(entry) != entry ||
+			strings.HasPrefix(entry, "..") || entry == "." || entry == "none" {
+			return nil, fmt.Errorf("%q is not a protected path: write names joined by slashes, such as .git/hooks or "+
+				"deploy/*.yml; or default, or none alone", entry)
 		}
 		list = append(list, entry)
 	}
@@ -53,7 +58,8 @@ func (w *Workspace) unprotected(name string) error {
 		want := strings.Split(strings.ToLower(entry), "/")
 		for i := 0; i+len(want) <= len(parts); i++ {
 			if covers(want, parts[i:]) {
-				return fmt.Errorf("%s is protected by the owner's entry %q, because other programs run what stands there: ask the owner to make this change", quote(name), entry)
+				return fmt.Errorf("%s is protected by the owner's entry %q, because other programs run what stands "+
+					"there: ask the owner to make this change", quote(name), entry)
 			}
 		}
 	}

@@ -45,11 +45,14 @@ func (w *Workspace) Read(name string) (string, error) {
 func checkText(name string, data []byte) error {
 	switch encodingGap(data) {
 	case gapUTF16:
-		return fmt.Errorf("%s is UTF-16 text (%d bytes): read it with `iconv -f UTF-16 -t UTF-8` in run_command", quote(name), len(data))
+		return fmt.Errorf("%s is UTF-16 text (%d bytes): read it with `iconv -f UTF-16 -t UTF-8` in run_command",
+			quote(name), len(data))
 	case gapBinary:
-		return fmt.Errorf("%s is binary, it contains NUL bytes (%d bytes): look at it with run_command, for example with `file`, `xxd` or `strings`", quote(name), len(data))
+		return fmt.Errorf("%s is binary, it contains NUL bytes (%d bytes): look at it with run_command, for example "+
+			"with `file`, `xxd` or `strings`", quote(name), len(data))
 	case gapEncoding:
-		return fmt.Errorf("%s is not valid UTF-8 text (%d bytes): look at it with run_command, for example with `file`, `xxd` or `iconv -f LATIN1 -t UTF-8`", quote(name), len(data))
+		return fmt.Errorf("%s is not valid UTF-8 text (%d bytes): look at it with run_command, for example with "+
+			"`file`, `xxd` or `iconv -f LATIN1 -t UTF-8`", quote(name), len(data))
 	}
 	return nil
 }
@@ -82,7 +85,8 @@ func (w *Workspace) ReadLines(name string, offset, limit *int) (Part, error) {
 	}
 	defer f.Close()
 	if info.Size() > maxRanged {
-		return Part{}, fmt.Errorf("%s is %d bytes: above 256 MiB take a part of it with run_command, for example `sed -n 1,200p`", quote(name), info.Size())
+		return Part{}, fmt.Errorf("%s is %d bytes: above 256 MiB take a part of it with run_command, for example "+
+			"`sed -n 1,200p`", quote(name), info.Size())
 	}
 	first, most := 1, math.MaxInt
 	if offset != nil {
@@ -109,7 +113,8 @@ func cutLines(name string, f io.Reader, first, most int) (p Part, err error) {
 		}
 		if p.Lines >= first && p.Lines-first < most {
 			if kept.Len()+len(chunk) > MaxFile {
-				return p, fmt.Errorf("the lines of %s from %d on are more than 1 MiB: ask for fewer (limit)", quote(name), first)
+				return p, fmt.Errorf("the lines of %s from %d on are more than 1 MiB: ask for fewer (limit)",
+					quote(name), first)
 			}
 			kept.Write(chunk)
 		}
@@ -155,5 +160,6 @@ func notRegular(name string, info os.FileInfo) error {
 }
 
 func tooLarge(name string, size int64) error {
-	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): ask for a range of its lines (offset and limit), or take a part of it with run_command, for example `tail` or `grep -n`", quote(name), size)
+	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): ask for a range of its lines (offset and limit), or take "+
+		"a part of it with run_command, for example `tail` or `grep -n`", quote(name), size)
 }

@@ -76,7 +76,8 @@ type search struct {
 
 // Search searches the regular files of a walk, up to a page of matches.
 func (w *Workspace) Search(ctx context.Context, options Search) (Found, error) {
-	s := &search{Search: options, ctx: ctx, deadline: time.Now().Add(maxWalk), found: Found{Matches: []Match{}}, fromLine: 1}
+	s := &search{Search: options, ctx: ctx, deadline: time.Now().Add(maxWalk), found: Found{Matches: []Match{}},
+		fromLine: 1}
 	if err := s.compile(); err != nil {
 		return Found{}, err
 	}
@@ -130,7 +131,8 @@ func (s *search) compile() error {
 		return fmt.Errorf("the pattern must have between 1 and %d bytes", maxPattern)
 	}
 	if strings.Contains(strings.ReplaceAll(s.Pattern, `\\`, ""), `\n`) || strings.Contains(s.Pattern, "\n") {
-		return errors.New("the pattern contains a newline, but each line is matched by itself: search for one of the lines (context shows those around it), or use grep -Pzo in run_command")
+		return errors.New("the pattern contains a newline, but each line is matched by itself: search for one of the " +
+			"lines (context shows those around it), or use grep -Pzo in run_command")
 	}
 	flags := syntax.Perl
 	if s.IgnoreCase {
@@ -138,7 +140,8 @@ func (s *search) compile() error {
 	}
 	tree, err := syntax.Parse(s.Pattern, flags)
 	if err != nil {
-		return fmt.Errorf("the pattern is not a regular expression in RE2 syntax (which has no backreferences and no look-around): %w", err)
+		return fmt.Errorf("the pattern is not a regular expression in RE2 syntax (which has no backreferences and no "+
+			"look-around): %w", err)
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {

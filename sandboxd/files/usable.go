@@ -25,13 +25,17 @@ func (w *Workspace) Usable() (notices []string, err error) {
 	}
 	if mode := info.Mode().Perm(); mode&0o700 != 0o700 {
 		if err := dir.Chmod(mode | 0o700); err != nil {
-			return nil, fmt.Errorf("the workspace is closed to its owner (mode %04o) and cannot be opened again: %w", mode, err)
+			return nil, fmt.Errorf("the workspace is closed to its owner (mode %04o) and cannot be opened again: %w",
+				mode, err)
 		}
-		notices = append(notices, fmt.Sprintf("The workspace was closed to its owner (mode %04o); it was opened again.", mode))
+		notices = append(notices, fmt.Sprintf("The workspace was closed to its owner (mode %04o); it was opened again.",
+			mode))
 	}
 	gone := info.Sys().(*syscall.Stat_t).Nlink == 0
-	if there, err := os.Stat(w.path); gone || errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, there) {
-		return nil, errors.New("the workspace was moved, removed or replaced while the server runs, so nothing in it can be reached: ask the owner to put it back or to restart the server")
+	if there, err := os.Stat(w.path); gone || errors.Is(err, fs.ErrNotExist) || err == nil &&
+		!os.SameFile(info, there) {
+		return nil, errors.New("the workspace was moved, removed or replaced while the server runs, so nothing in it " +
+			"can be reached: ask the owner to put it back or to restart the server")
 	}
 	return notices, nil
 }
@@ -84,8 +88,11 @@ func (w *Workspace) Locks(since time.Time) (names []string) {
 }
 
 // kept are lock files that are meant to stay.
-var kept = map[string]bool{"Cargo.lock": true, "yarn.lock": true, "poetry.lock": true, "Gemfile.lock": true, "composer.lock": true,
-	"Pipfile.lock": true, "uv.lock": true, "flake.lock": true, "bun.lock": true, "mix.lock": true, "pubspec.lock": true, "deno.lock": true, "pdm.lock": true}
+var kept = map[string]bool{"Cargo.lock": true, "yarn.lock": true, "poetry.lock": true, "Gemfile.lock": true,
+	"composer.lock": true,
+	"Pipfile.lock":  true, "uv.lock": true, "flake.lock": true, "bun.lock": true, "mix.lock": true,
+	"pubspec.lock": true,
+	"deno.lock":    true, "pdm.lock": true}
 
 func isLock(name string) bool {
 	base := path.Base(name)

@@ -47,7 +47,8 @@ type walker struct {
 // walk visits entries in the order of their names, a directory before what is
 // in it. Symbolic links are visited, never followed. It returns where to go on
 // when visit or a bound ended it early, and adds to missing what it did not see.
-func (w *Workspace) walk(ctx context.Context, options Walk, missing *gaps, visit func(string, fs.DirEntry) error) (next string, err error) {
+func (w *Workspace) walk(ctx context.Context, options Walk, missing *gaps,
+	visit func(string, fs.DirEntry) error) (next string, err error) {
 	if options.Dir == "" {
 		options.Dir = "."
 	}

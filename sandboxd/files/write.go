@@ -31,13 +31,15 @@ type Written struct {
 // change is made or none of it.
 func (w *Workspace) Write(name, content string, appending bool) (Written, error) {
 	if len(content) > MaxFile {
-		return Written{}, fmt.Errorf("the content is %d bytes: at most 1 MiB (%d) is written at once; append the rest", len(content), MaxFile)
+		return Written{}, fmt.Errorf("the content is %d bytes: at most 1 MiB (%d) is written at once; append the rest",
+			len(content), MaxFile)
 	}
 	if !utf8.ValidString(content) {
 		return Written{}, errors.New("the content is not valid UTF-8 text")
 	}
 	if strings.ContainsRune(content, 0) {
-		return Written{}, errors.New("the content contains NUL bytes, so it is no text: write binary files with run_command, for example `base64 -d`")
+		return Written{}, errors.New("the content contains NUL bytes, so it is no text: write binary files with " +
+			"run_command, for example `base64 -d`")
 	}
 	name, err := w.Target(name)
 	if err != nil {
@@ -111,9 +113,11 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 	case !old.Mode().IsRegular():
 		return false, notRegular(name, old)
 	case old.Mode().Perm()&0o200 == 0:
-		return false, fmt.Errorf("%s is read-only (mode %04o): if it should change, make it writable first with chmod u+w in run_command", quote(name), old.Mode().Perm())
+		return false, fmt.Errorf("%s is read-only (mode %04o): if it should change, make it writable first with "+
+			"chmod u+w in run_command", quote(name), old.Mode().Perm())
 	case int(old.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
-		return false, fmt.Errorf("%s belongs to another user (uid %d), and replacing it would make it yours: change it in place with run_command if that is permitted", quote(name), old.Sys().(*syscall.Stat_t).Uid)
+		return false, fmt.Errorf("%s belongs to another user (uid %d), and replacing it would make it yours: change "+
+			"it in place with run_command if that is permitted", quote(name), old.Sys().(*syscall.Stat_t).Uid)
 	case appending:
 		f, info, err := w.openRegular(name)
 		if err != nil {
@@ -121,7 +125,8 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 		}
 		defer f.Close()
 		if info.Size() > maxAppended {
-			return false, fmt.Errorf("%s is %d bytes: files above 64 MiB are not appended to; use run_command", quote(name), info.Size())
+			return false, fmt.Errorf("%s is %d bytes: files above 64 MiB are not appended to; use run_command",
+				quote(name), info.Size())
 		}
 		content = io.MultiReader(io.LimitReader(f, info.Size()), content)
 	}

@@ -90,11 +90,15 @@ func Environ(env []string) []string {
 	for _, name := range []string{"http_proxy", "https_proxy", "all_proxy"} {
 		env = append(env, name+"="+proxy, strings.ToUpper(name)+"="+proxy)
 	}
-	env = append(env, "no_proxy="+here, "NO_PROXY="+here, "NODE_USE_ENV_PROXY=1", "npm_config_proxy="+proxy, "npm_config_https_proxy="+proxy,
-		"PIP_PROXY="+proxy, "CARGO_HTTP_PROXY="+proxy, "PIP_DISABLE_PIP_VERSION_CHECK=1", "npm_config_update_notifier=false",
+	env = append(env, "no_proxy="+here, "NO_PROXY="+here, "NODE_USE_ENV_PROXY=1", "npm_config_proxy="+proxy,
+		"npm_config_https_proxy="+proxy,
+		"PIP_PROXY="+proxy, "CARGO_HTTP_PROXY="+proxy, "PIP_DISABLE_PIP_VERSION_CHECK=1",
+		"npm_config_update_notifier=false",
 		// Their retries are for networks that come back; a refused host does not.
-		"npm_config_fetch_retries=1", "npm_config_fetch_retry_mintimeout=1000", "npm_config_fetch_retry_maxtimeout=3000", "PIP_RETRIES=1", "CARGO_NET_RETRY=1")
-	java := fmt.Sprintf("-Dhttp.proxyHost=%s -Dhttp.proxyPort=%s -Dhttps.proxyHost=%s -Dhttps.proxyPort=%s -Dhttp.nonProxyHosts=localhost|127.*|[::1]",
+		"npm_config_fetch_retries=1", "npm_config_fetch_retry_mintimeout=1000",
+		"npm_config_fetch_retry_maxtimeout=3000", "PIP_RETRIES=1", "CARGO_NET_RETRY=1")
+	java := fmt.Sprintf("-Dhttp.proxyHost=%s -Dhttp.proxyPort=%s -Dhttps.proxyHost=%s -Dhttps.proxyPort=%s "+
+		"-Dhttp.nonProxyHosts=localhost|127.*|[::1]",
 		host, port, host, port)
 	for i, pair := range env {
 		if old, ok := strings.CutPrefix(pair, "JAVA_TOOL_OPTIONS="); ok {
@@ -108,7 +112,8 @@ func Environ(env []string) []string {
 // Describe tells a model what its commands may reach.
 func Describe(rules []string) string {
 	if len(rules) == 0 {
-		return " The network is an allow-list, and no host is on yours: downloads and package installs fail. Ask the owner for an egress rule if you need one."
+		return " The network is an allow-list, and no host is on yours: downloads and package installs fail. Ask the " +
+			"owner for an egress rule if you need one."
 	}
 	hosts := strings.Join(rules, ", ")
 	if slices.Equal(rules, []string{"*"}) {

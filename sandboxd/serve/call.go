@@ -55,7 +55,8 @@ func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
 func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest) (*desk.Ticket, error) {
 	name := req.Params.Name
 	call := desk.Call{Ask: m.identity.Asks(name), Call: audit.Call{
-		Request: m.identity.Request, Principal: m.identity.Principal, Session: idle.Name(m.session), Tool: short(name), Arguments: req.Params.Arguments,
+		Request: m.identity.Request, Principal: m.identity.Principal, Session: idle.Name(m.session), Tool: short(name),
+		Arguments: req.Params.Arguments,
 	}}
 	if !m.identity.Granted(name) {
 		s.desk.Refuse(call.Call, "not_granted")
@@ -71,7 +72,8 @@ func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest
 	if token := req.Params.GetProgressToken(); token != nil {
 		call.Progress = func(seconds int) {
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-				ProgressToken: token, Progress: desk.WaitingProgress(seconds), Message: fmt.Sprintf("waiting for the owner's approval for %d s", seconds),
+				ProgressToken: token, Progress: desk.WaitingProgress(seconds),
+				Message: fmt.Sprintf("waiting for the owner's approval for %d s", seconds),
 			})
 		}
 	}
@@ -103,12 +105,14 @@ func (s *Server) stopped(t *desk.Ticket) mcp.Result {
 
 // run calls the tool with a context that ends with the client or the server.
 // The SDK's own context ends with neither.
-func (s *Server) run(ctx context.Context, m *message, call func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
+func (s *Server) run(ctx context.Context, m *message, call func(context.Context) (mcp.Result, error)) (mcp.Result,
+	error) {
 	s.running.Add(1)
 	defer s.running.Add(-1)
 	defer s.held.Add(-m.size)
 	if s.held.Add(m.size) > s.maxHeld {
-		return failure("this call was not run: the calls under way are too large together; wait until some have ended, or send less at once"), nil
+		return failure("this call was not run: the calls under way are too large together; wait until some have " +
+			"ended, or send less at once"), nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

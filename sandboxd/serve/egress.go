@@ -35,10 +35,12 @@ func (s *Settings) checkEgress(m *config.Mistakes) {
 		m.Add("MCP_COMMAND_NETWORK=allowlist needs MCP_JAIL=full: a process group has no network of its own")
 	}
 	if s.EgressSocket == "" || s.EgressKeyFile == "" {
-		m.Add("MCP_COMMAND_NETWORK=allowlist needs MCP_EGRESS_SOCKET and MCP_EGRESS_KEY_FILE: where egress listens, and the key that it accepts (docs/egress.md)")
+		m.Add("MCP_COMMAND_NETWORK=allowlist needs MCP_EGRESS_SOCKET and MCP_EGRESS_KEY_FILE: where egress listens, " +
+			"and the key that it accepts (docs/egress.md)")
 		return
 	}
-	for setting, path := range map[string]string{"MCP_EGRESS_SOCKET": s.EgressSocket, "MCP_EGRESS_KEY_FILE": s.EgressKeyFile} {
+	for setting, path := range map[string]string{"MCP_EGRESS_SOCKET": s.EgressSocket,
+		"MCP_EGRESS_KEY_FILE": s.EgressKeyFile} {
 		if !filepath.IsAbs(path) {
 			m.Add("%s %q must be an absolute path", setting, path)
 		}
@@ -56,14 +58,17 @@ func (s *Settings) checkNetwork() error {
 		return nil
 	}
 	if err := jail.CanOwnNetwork(); err != nil {
-		return fmt.Errorf("MCP_COMMAND_NETWORK=allowlist gives each command a network namespace of its own, and that cannot be had here: %w\n%s", err, waysOut)
+		return fmt.Errorf("MCP_COMMAND_NETWORK=allowlist gives each command a network namespace of its own, and that "+
+			"cannot be had here: %w\n%s", err, waysOut)
 	}
 	return nil
 }
 
 const waysOut = `  Ways out:
-  - in Docker: run with the seccomp profile deploy/seccomp.json (--security-opt seccomp=deploy/seccomp.json), as compose's profile egress does
-  - on the machine: allow user namespaces (sysctl user.max_user_namespaces above 0; Debian: kernel.unprivileged_userns_clone=1;
+  - in Docker: run with the seccomp profile deploy/seccomp.json (--security-opt seccomp=deploy/seccomp.json),
+    as compose's profile egress does
+  - on the machine: allow user namespaces (sysctl user.max_user_namespaces above 0;
+    Debian: kernel.unprivileged_userns_clone=1;
     Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for this program)
   - under systemd: RestrictNamespaces must allow user and net
   - or start with MCP_COMMAND_NETWORK=none: commands then have no network (docs/egress.md)`

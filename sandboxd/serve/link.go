@@ -46,7 +46,8 @@ type call struct {
 }
 
 func newLink(s *Server, push mcphttp.Push) *link {
-	return &link{server: s, push: push, incoming: make(chan sdkrpc.Message, 4), done: make(chan struct{}), calls: map[string]*call{}}
+	return &link{server: s, push: push, incoming: make(chan sdkrpc.Message, 4), done: make(chan struct{}),
+		calls: map[string]*call{}}
 }
 
 // send passes a request or notification on to the SDK.
@@ -145,7 +146,8 @@ func (l *link) cancel(name string) {
 	l.mu.Unlock()
 	c.leave()
 	params, _ := json.Marshal(map[string]string{"requestId": name})
-	notice := &sdkrpc.Request{Method: "notifications/cancelled", Params: params, Extra: (&message{gone: context.Background()}).extra()}
+	notice := &sdkrpc.Request{Method: "notifications/cancelled", Params: params,
+		Extra: (&message{gone: context.Background()}).extra()}
 	_ = l.enqueue(context.Background(), notice) // the SDK never stops to read before done
 }
 

@@ -23,7 +23,8 @@ type message struct {
 const messageKey = "sallyport"
 
 func (m *message) extra() *mcp.RequestExtra {
-	return &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: m.identity.Principal, Extra: map[string]any{messageKey: m}}}
+	return &mcp.RequestExtra{TokenInfo: &auth.TokenInfo{UserID: m.identity.Principal,
+		Extra: map[string]any{messageKey: m}}}
 }
 
 // messageOf finds the message of a request, or nil.

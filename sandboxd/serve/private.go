@@ -51,7 +51,8 @@ func (b *Box) privateDir(set Settings) (string, error) {
 func (b *Box) keptDir(chosen string) (string, error) {
 	dir := filepath.Join(chosen, fmt.Sprintf("persons-%d", os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("%w: mount something writable at %s (docker run --tmpfs %s:rw,exec,nosuid,nodev,mode=1777,size=512m), "+
+		return "", fmt.Errorf("%w: mount something writable at %s (docker run --tmpfs "+
+			"%s:rw,exec,nosuid,nodev,mode=1777,size=512m), "+
 			"or name another directory with MCP_PRIVATE_DIR", err, chosen, chosen)
 	}
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
@@ -61,7 +62,8 @@ func (b *Box) keptDir(chosen string) (string, error) {
 	b.onClose(f.Close)
 	var info syscall.Stat_t
 	if err := syscall.Fstat(int(f.Fd()), &info); err != nil || int(info.Uid) != os.Geteuid() || info.Mode&0o077 != 0 {
-		return "", fmt.Errorf("%s belongs to user %d with mode %04o, not to this server alone: remove it or name another directory with MCP_PRIVATE_DIR", dir, info.Uid, info.Mode&0o7777)
+		return "", fmt.Errorf("%s belongs to user %d with mode %04o, not to this server alone: remove it or name "+
+			"another directory with MCP_PRIVATE_DIR", dir, info.Uid, info.Mode&0o7777)
 	}
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
 		return "", fmt.Errorf("%s is in use by another server: give each its own MCP_PRIVATE_DIR", dir)
@@ -82,7 +84,8 @@ func sweepPrivate(temp string) {
 		var info syscall.Stat_t
 		err = syscall.Fstat(int(f.Fd()), &info)
 		ours := err == nil && int(info.Uid) == os.Getuid() // another's, made to be walked, could change below us
-		if ours && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if ours && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute &&
+			syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = command.RemoveTree(dir)
 		}
 		f.Close()
@@ -94,7 +97,8 @@ func sweepPrivate(temp string) {
 func surprises(workspace, private string) (lines []string) {
 	var stat unix.Statfs_t
 	if unix.Statfs(private, &stat) == nil && stat.Flags&unix.ST_NOEXEC != 0 {
-		lines = append(lines, fmt.Sprintf("the private directories in %s lie on a file system without exec: what commands build in TMPDIR (go test, go run, node-gyp) cannot be run; "+
+		lines = append(lines, fmt.Sprintf("the private directories in %s lie on a file system without exec: what "+
+			"commands build in TMPDIR (go test, go run, node-gyp) cannot be run; "+
 			"name another place with MCP_PRIVATE_DIR, or mount it with exec", private))
 	}
 	if target, worktree := gitdir(filepath.Join(workspace, ".git")); worktree {
@@ -102,7 +106,8 @@ func surprises(workspace, private string) (lines []string) {
 			target = filepath.Join(workspace, target)
 		}
 		if rel, err := filepath.Rel(workspace, target); err != nil || !filepath.IsLocal(rel) {
-			lines = append(lines, fmt.Sprintf("the workspace is a linked git worktree, whose repository %s lies outside it, so every git command fails: "+
+			lines = append(lines, fmt.Sprintf("the workspace is a linked git worktree, whose repository %s lies "+
+				"outside it, so every git command fails: "+
 				"serve the folder that holds both, or a clone of its own (git clone)", target))
 		}
 	}

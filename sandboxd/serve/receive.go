@@ -19,7 +19,8 @@ func (s *Server) recovering(next mcp.MethodHandler) mcp.MethodHandler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("panic", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error: this message made the server panic; the server goes on"}
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+					Message: "internal error: this message made the server panic; the server goes on"}
 			}
 		}()
 		return next(ctx, method, req)
@@ -32,7 +33,8 @@ func (s *Server) identified(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		m := messageOf(req)
 		if m == nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sender of this message is not known"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError,
+				Message: "the sender of this message is not known"}
 		}
 		return next(identity.With(ctx, m.identity), method, req)
 	}
@@ -44,7 +46,8 @@ func (s *Server) filtering(next mcp.MethodHandler) mcp.MethodHandler {
 		result, err := next(ctx, method, req)
 		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {
 			identity := messageOf(req).identity
-			list.Tools = slices.DeleteFunc(slices.Clone(list.Tools), func(t *mcp.Tool) bool { return !identity.Granted(t.Name) })
+			list.Tools = slices.DeleteFunc(slices.Clone(list.Tools),
+				func(t *mcp.Tool) bool { return !identity.Granted(t.Name) })
 			s.describeNetwork(ctx, list.Tools)
 		}
 		return result, err

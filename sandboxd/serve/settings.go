@@ -26,9 +26,10 @@ type Settings struct {
 	Network     jail.Network // what commands may reach
 	SysVIPC     bool         // allow shared memory and queues that outlive a command
 	MaxSessions int
-	OutputLimit int    // bytes kept of a command's stdout, and of its stderr
-	Processes   int    // of all commands together; 0 is the jail's default
-	PrivateDir  string // where the persons' private directories are kept; "" is a new one in TMPDIR, in a container /private
+	OutputLimit int // bytes kept of a command's stdout, and of its stderr
+	Processes   int // of all commands together; 0 is the jail's default
+	// where the persons' private directories are kept; "" is a new one in TMPDIR, in a container /private
+	PrivateDir string
 	config.Owner
 
 	EgressSocket, EgressKeyFile string
@@ -50,21 +51,28 @@ func (s *Settings) Table() config.Table {
 			config.Setting{Env: "MCP_TOOLS", Default: strings.Join(tool.Default, ","), Set: s.setTools,
 				Help: "tools to offer: a list out of " + strings.Join(tool.All, ",") + "; or all"},
 			config.Setting{Env: "MCP_PROTECTED_PATHS", Default: "default", Set: s.setProtected,
-				Help: "what write_file and edit_file leave alone: a list such as default,deploy/*.yml; or none (see docs/tools.md)"},
-			config.Setting{Env: "MCP_JAIL", Default: string(jail.Full), Set: config.OneOf(&s.Jail, jail.Full, jail.Group),
+				Help: "what write_file and edit_file leave alone: a list such as default,deploy/*.yml; or none (see " +
+					"docs/tools.md)"},
+			config.Setting{Env: "MCP_JAIL", Default: string(jail.Full),
+				Set:  config.OneOf(&s.Jail, jail.Full, jail.Group),
 				Help: "full, or group: the downgrade for kernels before 6.12"},
-			config.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None), Set: config.OneOf(&s.Network, jail.None, jail.Container, jail.Allowlist),
-				Help: "none; container: what the container's network lets commands reach; allowlist: listed hosts through egress (see docs/egress.md)"},
+			config.Setting{Env: "MCP_COMMAND_NETWORK", Default: string(jail.None),
+				Set: config.OneOf(&s.Network, jail.None, jail.Container, jail.Allowlist),
+				Help: "none; container: what the container's network lets commands reach; allowlist: listed hosts " +
+					"through egress (see docs/egress.md)"},
 			config.Setting{Env: "MCP_EGRESS_SOCKET", Set: config.Text(&s.EgressSocket),
 				Help: "where egress listens, for MCP_COMMAND_NETWORK=allowlist"},
 			config.Setting{Env: "MCP_EGRESS_KEY_FILE", Set: config.Text(&s.EgressKeyFile),
 				Help: "the key that egress accepts: 64 hex digits, mode 0600"},
 			config.Setting{Env: "MCP_EGRESS", Set: s.setEgress,
-				Help: "hosts that commands may reach where no edge says so: a list such as api.example.com,*.example.org:8443; or * for all that egress allows"},
+				Help: "hosts that commands may reach where no edge says so: a list such as " +
+					"api.example.com,*.example.org:8443; or * for all that egress allows"},
 			config.Setting{Env: "MCP_MAX_PROCESSES", Default: "0", Set: config.Number(&s.Processes, 0, 1<<20),
-				Help: "processes and threads of all running commands together, in a container at most its pids limit less 48; 0 is 128 and 32 for each core"},
+				Help: "processes and threads of all running commands together, in a container at most its pids limit " +
+					"less 48; 0 is 128 and 32 for each core"},
 			config.Setting{Env: "MCP_PRIVATE_DIR", Set: config.Text(&s.PrivateDir),
-				Help: "where each principal's private directory (HOME, TMPDIR, caches) is kept; without it a new one in TMPDIR for as long as the server runs, in a container /private"},
+				Help: "where each principal's private directory (HOME, TMPDIR, caches) is kept; without it a new one " +
+					"in TMPDIR for as long as the server runs, in a container /private"},
 			config.Setting{Env: "MCP_SYSV_IPC", Default: "none", Set: s.setSysVIPC,
 				Help: "none, or allow: System V memory, semaphores and queues and POSIX queues, for databases"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
@@ -147,7 +155,8 @@ func (s *Settings) checkProgram() error {
 		return err
 	}
 	checkout := filepath.Dir(filepath.Dir(program))
-	if _, err := os.Stat(filepath.Join(checkout, "docker-compose.yml")); err != nil || filepath.Base(filepath.Dir(program)) != "bin" {
+	if _, err := os.Stat(filepath.Join(checkout, "docker-compose.yml")); err != nil ||
+		filepath.Base(filepath.Dir(program)) != "bin" {
 		return nil
 	}
 	return config.Beside(s.Workspace, checkout)
@@ -190,7 +199,8 @@ func (s *Settings) noMounts() string {
 	if !s.wantsMounts() || err == nil {
 		return ""
 	}
-	return fmt.Sprintf("commands have no mounts of their own (%v): they can change modes, times and attributes of this account's files "+
+	return fmt.Sprintf("commands have no mounts of their own (%v): they can change modes, times and attributes of "+
+		"this account's files "+
 		"outside the workspace, and have no /tmp and no terminals (docs/jail.md)", err)
 }
 
@@ -199,7 +209,8 @@ func (s *Settings) openNetwork() string {
 	if s.Network != jail.Container {
 		return ""
 	}
-	return "MCP_COMMAND_NETWORK=container: commands reach whatever this machine or container reaches, services that the host binds to 0.0.0.0 among it"
+	return "MCP_COMMAND_NETWORK=container: commands reach whatever this machine or container reaches, services that " +
+		"the host binds to 0.0.0.0 among it"
 }
 
 func (s *Settings) setSysVIPC(v string) error {

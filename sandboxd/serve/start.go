@@ -65,7 +65,8 @@ func listen(ctx context.Context, set Settings, stdout io.Writer, log *slog.Logge
 	if err != nil {
 		return fmt.Errorf("MCP_ADDR: %w", err)
 	}
-	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "workspace", box.Workspace.Path, "version", process.Version)
+	log.Info("serving", "address", l.Addr().String(), "base", set.BasePath, "workspace", box.Workspace.Path, "version",
+		process.Version)
 	return httpd.Serve(ctx, l, box.Server.Handler(), log, box.Server.Close)
 }
 
@@ -97,7 +98,8 @@ func (b *Box) open(set Settings, stdout io.Writer, log *slog.Logger, before func
 	if b.Workspace, err = jail.Prepare(set.Workspace); err != nil {
 		return fmt.Errorf("%w: %w", ErrJail, err)
 	}
-	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sandboxd", Version: process.Version, Stdout: stdout,
+	office, err := ownersock.Open(set.Owner, ownersock.Process{Name: "sandboxd", Version: process.Version,
+		Stdout:  stdout,
 		Secrets: []string{set.Token}, UID: b.Workspace.UID, GID: b.Workspace.GID, Log: log})
 	if err != nil {
 		return err

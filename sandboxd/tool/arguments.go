@@ -135,8 +135,10 @@ func (p property) set(to reflect.Value, raw json.RawMessage) error {
 		if json.Unmarshal(raw, &text) != nil {
 			return fmt.Errorf("%s must be text in quotes, not %.40s", p.name, raw)
 		}
-		if strings.ContainsRune(text, utf8.RuneError) && !bytes.ContainsRune(raw, utf8.RuneError) && !bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`)) {
-			return fmt.Errorf("%s contains half of a surrogate pair (\\ud800 to \\udfff), which is no character: write the character itself", p.name)
+		if strings.ContainsRune(text, utf8.RuneError) && !bytes.ContainsRune(raw, utf8.RuneError) &&
+			!bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`)) {
+			return fmt.Errorf("%s contains half of a surrogate pair (\\ud800 to \\udfff), which is no character: "+
+				"write the character itself", p.name)
 		}
 		to.SetString(text)
 	case "boolean":

@@ -41,13 +41,15 @@ func (o *startOut) text() string { return "handle " + o.Handle }
 func (s *Set) addStartCommand(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name: "start_command",
-		Description: "Start a shell command (/bin/sh) in the workspace and leave it running in the background, also when the connection is lost. " +
+		Description: "Start a shell command (/bin/sh) in the workspace and leave it running in the background, also " +
+			"when the connection is lost. " +
 			"Read what it writes with command_output, end it with stop_command." + s.network(),
 		Annotations: hints("Start a command", false, true, false, true),
 	}, []property{
 		need("command", "string", "the command line for /bin/sh"),
 		may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
-		may("lifetime_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxLifetime, defaultLifetime)),
+		may("lifetime_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)",
+			maxLifetime, defaultLifetime)),
 	}, s.startCommand)
 }
 
@@ -86,7 +88,7 @@ type outputOut struct {
 	state
 	Stdout        string `json:"stdout" jsonschema:"what follows the cursor"`
 	Stderr        string `json:"stderr"`
-	StdoutSkipped int64  `json:"stdout_skipped" jsonschema:"bytes between the cursor and this text that are no longer kept"`
+	StdoutSkipped int64  `json:"stdout_skipped" jsonschema:"bytes between cursor and this text, no longer kept"`
 	StderrSkipped int64  `json:"stderr_skipped"`
 	Cursor        string `json:"cursor" jsonschema:"where the next call goes on"`
 	More          bool   `json:"more" jsonschema:"whether more output is there already"`
@@ -94,13 +96,15 @@ type outputOut struct {
 
 func (s *Set) addCommandOutput(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
-		Name:        "command_output",
-		Description: "Read what a background command has written, from a cursor on, and how it stands. The output stays readable after its end; of each stream the beginning and the end are kept.",
+		Name: "command_output",
+		Description: "Read what a background command has written, from a cursor on, and how it stands. The output " +
+			"stays readable after its end; of each stream the beginning and the end are kept.",
 		Annotations: hints("Read a command's output", true, false, true, false),
 	}, []property{
 		need("handle", "string", "the command, as start_command or run_command named it"),
 		may("cursor", "string", "cursor of the answer before (default: from the beginning)"),
-		may("wait_seconds", "integer", fmt.Sprintf("wait so long for new output or the end, 0 to %d (default 0)", maxWait)),
+		may("wait_seconds", "integer", fmt.Sprintf("wait so long for new output or the end, 0 to %d (default 0)",
+			maxWait)),
 	}, s.commandOutput)
 }
 
@@ -115,7 +119,8 @@ func (s *Set) commandOutput(ctx context.Context, _ *mcp.CallToolRequest, in outp
 	}
 	var outAt, errAt int64
 	if in.Cursor != "" {
-		if n, err := fmt.Sscanf(in.Cursor, "%d.%d", &outAt, &errAt); n != 2 || err != nil || outAt < 0 || errAt < 0 || outAt > c.Stdout.Size() || errAt > c.Stderr.Size() {
+		if n, err := fmt.Sscanf(in.Cursor, "%d.%d", &outAt, &errAt); n != 2 || err != nil || outAt < 0 || errAt < 0 ||
+			outAt > c.Stdout.Size() || errAt > c.Stderr.Size() {
 			return nil, errors.New("the cursor is not one that command_output gave out for this command")
 		}
 	}
@@ -178,7 +183,8 @@ func (o *outputOut) text() string {
 		fmt.Fprintf(&b, "; the next cursor is %s", o.Cursor)
 	}
 	if o.StdoutSkipped+o.StderrSkipped > 0 {
-		fmt.Fprintf(&b, "; before this, %d bytes of stdout and %d of stderr are no longer kept", o.StdoutSkipped, o.StderrSkipped)
+		fmt.Fprintf(&b, "; before this, %d bytes of stdout and %d of stderr are no longer kept", o.StdoutSkipped,
+			o.StderrSkipped)
 	}
 	b.WriteString(streams(o.Stdout, o.Stderr, "ask for it again"))
 	return b.String()

@@ -49,8 +49,10 @@ var editProperties = []property{
 func (s *Set) addEditFile(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name: "edit_file",
-		Description: "Replace an exact piece of text in a UTF-8 file of up to 1 MiB. old_text must occur exactly once, or give replace_all. " +
-			"Line endings (CRLF), byte order mark and mode are kept. Either the whole change is made or none of it." + s.protection(),
+		Description: "Replace an exact piece of text in a UTF-8 file of up to 1 MiB. old_text must occur exactly " +
+			"once, or give replace_all. " +
+			"Line endings (CRLF), byte order mark and mode are kept. Either the whole change is made or none of it." +
+			s.protection(),
 		Annotations: hints("Edit a file", false, true, false, false),
 	}, editProperties, s.editFile)
 }

@@ -27,8 +27,9 @@ type readOut struct {
 
 func (s *Set) addReadFile(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
-		Name:        "read_file",
-		Description: "Read a UTF-8 text file in the workspace, whole (up to 1 MiB) or some of its lines (of files up to 256 MiB). Paths are relative to the workspace.",
+		Name: "read_file",
+		Description: "Read a UTF-8 text file in the workspace, whole (up to 1 MiB) or some of its lines (of files up " +
+			"to 256 MiB). Paths are relative to the workspace.",
 		Annotations: hints("Read a file", true, false, true, false),
 	}, []property{
 		need("path", "string", "file to read, relative to the workspace"),
@@ -58,8 +59,10 @@ func (o *readOut) text() string {
 	shown := output.Head(o.Content, textLimit-1024)
 	lines := strings.Count(shown, "\n")
 	if lines == 0 {
-		return fmt.Sprintf("%s\n[… the line goes on for %d bytes: see the structured content, or cut it with run_command …]", shown, len(o.Content)-len(shown))
+		return fmt.Sprintf("%s\n[… the line goes on for %d bytes: see the structured content, or cut it with "+
+			"run_command …]", shown, len(o.Content)-len(shown))
 	}
 	shown = shown[:strings.LastIndexByte(shown, '\n')+1]
-	return fmt.Sprintf("%s[… lines %d to %d of %d; for the rest: offset %d …]", shown, o.first, o.first+lines-1, o.TotalLines, o.first+lines)
+	return fmt.Sprintf("%s[… lines %d to %d of %d; for the rest: offset %d …]", shown, o.first, o.first+lines-1,
+		o.TotalLines, o.first+lines)
 }

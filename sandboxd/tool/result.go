@@ -50,7 +50,8 @@ type structured interface {
 // add registers one tool. The arguments are read here and not by the SDK, whose
 // words are not a model's. handle's error becomes a result with isError: it says
 // what is wrong and what would be right.
-func add[In any, Out structured](s *Set, server *mcp.Server, t *mcp.Tool, props []property, handle func(context.Context, *mcp.CallToolRequest, In) (Out, error)) {
+func add[In any, Out structured](s *Set, server *mcp.Server, t *mcp.Tool, props []property,
+	handle func(context.Context, *mcp.CallToolRequest, In) (Out, error)) {
 	var out Out
 	t.InputSchema = schema(props)
 	t.OutputSchema = outputSchema(reflect.TypeOf(out).Elem())
@@ -149,5 +150,6 @@ func typeSchema(t reflect.Type) map[string]any {
 // hints are the annotations of a tool. Everything that is not said is its
 // worse case, as in the specification (schema.ts, ToolAnnotations).
 func hints(title string, readOnly, destructive, idempotent, openWorld bool) *mcp.ToolAnnotations {
-	return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: readOnly, DestructiveHint: &destructive, IdempotentHint: idempotent, OpenWorldHint: &openWorld}
+	return &mcp.ToolAnnotations{Title: title, ReadOnlyHint: readOnly, DestructiveHint: &destructive,
+		IdempotentHint: idempotent, OpenWorldHint: &openWorld}
 }

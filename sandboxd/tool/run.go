@@ -43,17 +43,22 @@ type runOut struct {
 func (s *Set) addRunCommand(server *mcp.Server) {
 	args := []property{
 		need("command", "string", "the command line for /bin/sh"),
-		may("timeout_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)", maxTimeout, defaultTimeout)),
+		may("timeout_seconds", "integer", fmt.Sprintf("seconds after which it is ended, 1 to %d (default %d)",
+			maxTimeout, defaultTimeout)),
 		may("workdir", "string", "directory to start in, relative to the workspace (default: the workspace)"),
 	}
 	if s.on("command_output") {
-		args = append(args, may("background_after_seconds", "integer", fmt.Sprintf("answer after so many seconds, 1 to %d, and leave the command running: "+
-			"read on with command_output. Its time is then %d s unless timeout_seconds is given", maxWait, defaultLifetime)))
+		args = append(args, may("background_after_seconds", "integer",
+			fmt.Sprintf("answer after so many seconds, 1 to %d, and leave the command running: "+
+				"read on with command_output. Its time is then %d s unless timeout_seconds is given", maxWait,
+				defaultLifetime)))
 	}
 	add(s, server, &mcp.Tool{
 		Name: "run_command",
-		Description: fmt.Sprintf("Run a shell command (/bin/sh) in the workspace, %s. Everything it starts is ended with it. "+
-			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty. Temporary files belong in $TMPDIR.%s%s",
+		Description: fmt.Sprintf("Run a shell command (/bin/sh) in the workspace, %s. Everything it starts is ended "+
+			"with it. "+
+			"Of stdout and stderr %d bytes each are kept, the beginning and the end. stdin is empty. Temporary files "+
+			"belong in $TMPDIR.%s%s",
 			s.cfg.Workspace, s.cfg.OutputLimit, s.processes(), s.network()),
 		Annotations: hints("Run a command", false, true, false, true),
 	}, args, s.runCommand)
@@ -153,7 +158,8 @@ func (s *Set) follow(ctx context.Context, req *mcp.CallToolRequest, c *command.C
 			req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: token,
 				Progress:      seconds,
-				Message:       fmt.Sprintf("running for %.0f s, %d bytes of output", seconds, c.Stdout.Size()+c.Stderr.Size()),
+				Message: fmt.Sprintf("running for %.0f s, %d bytes of output", seconds,
+					c.Stdout.Size()+c.Stderr.Size()),
 			})
 		}
 	}

@@ -28,15 +28,17 @@ type listOut struct {
 // walkArguments are what list_files and search_files have in common.
 var walkArguments = []property{
 	may("path", "string", "where to begin, relative to the workspace (default: the workspace)"),
-	may("glob", "string", "only paths like this, such as *.go or src/**/*.{ts,tsx}, or a list of these with commas; with a slash it is relative to the workspace"),
+	may("glob", "string", "only paths like this, such as *.go or src/**/*.{ts,tsx}, or a list of these with commas; "+
+		"with a slash it is relative to the workspace"),
 	may("include_ignored", "boolean", "also what .gitignore and .ignore exclude, and .git (default false)"),
 	may("cursor", "string", "next_cursor of the page before"),
 }
 
 func (s *Set) addListFiles(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
-		Name:        "list_files",
-		Description: "List files and directories of the workspace as a tree in the order of their names, with sizes. Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed.",
+		Name: "list_files",
+		Description: "List files and directories of the workspace as a tree in the order of their names, with sizes. " +
+			"Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed.",
 		Annotations: hints("List files", true, false, true, false),
 	}, append(walkArguments,
 		may("depth", "integer", "levels of directories, 1 to 64 (default 3)"),
@@ -56,7 +58,8 @@ func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) 
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.files.List(ctx, files.Walk{Dir: in.Path, Depth: depth, Glob: glob, Ignored: in.Ignored, From: in.Cursor}, limit)
+	l, err := s.files.List(ctx, files.Walk{Dir: in.Path, Depth: depth, Glob: glob, Ignored: in.Ignored,
+		From: in.Cursor}, limit)
 	out := &listOut{Entries: l.Entries, NextCursor: l.Next}
 	for _, line := range l.Notices {
 		out.note("%s", line)
@@ -69,7 +72,8 @@ func (o *listOut) text() string {
 	var b strings.Builder
 	for i, e := range o.Entries {
 		if b.Len() > textLimit-8<<10 {
-			fmt.Fprintf(&b, "[… %d more entries are left out here: give a limit or a path further down …]\n", len(o.Entries)-i)
+			fmt.Fprintf(&b, "[… %d more entries are left out here: give a limit or a path further down …]\n",
+				len(o.Entries)-i)
 			break
 		}
 		switch e.Type {
@@ -111,13 +115,15 @@ type searchOut struct {
 	Matches       []files.Match `json:"matches"`
 	NextCursor    string        `json:"next_cursor" jsonschema:"cursor of the next page; empty at the end"`
 	FilesSearched int           `json:"files_searched" jsonschema:"on this page"`
-	FilesSkipped  int           `json:"files_skipped" jsonschema:"files that are binary, larger than 8 MiB or cannot be read"`
+	FilesSkipped  int           `json:"files_skipped" jsonschema:"files that are binary, over 8 MiB or unreadable"`
 }
 
 func (s *Set) addSearchFiles(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
-		Name:        "search_files",
-		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Files that .gitignore or .ignore exclude are left out; so are binary files and files above 8 MiB, which a notice names.",
+		Name: "search_files",
+		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Files " +
+			"that .gitignore or .ignore exclude are left out; so are binary files and files above 8 MiB, which a " +
+			"notice names.",
 		Annotations: hints("Search files", true, false, true, false),
 	}, append(walkArguments,
 		need("pattern", "string", "regular expression, matched against each line"),
@@ -143,7 +149,8 @@ func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in search
 		Walk:    files.Walk{Dir: in.Path, Glob: glob, Ignored: in.Ignored},
 		Pattern: in.Pattern, IgnoreCase: in.IgnoreCase, Context: around, Limit: limit, Cursor: in.Cursor,
 	})
-	out := &searchOut{Matches: found.Matches, NextCursor: found.Next, FilesSearched: found.Searched, FilesSkipped: found.Skipped}
+	out := &searchOut{Matches: found.Matches, NextCursor: found.Next, FilesSearched: found.Searched,
+		FilesSkipped: found.Skipped}
 	for _, line := range found.Notices {
 		out.note("%s", line)
 	}
@@ -155,7 +162,8 @@ func (o *searchOut) text() string {
 	var b strings.Builder
 	for i, m := range o.Matches {
 		if b.Len() > textLimit-16<<10 {
-			fmt.Fprintf(&b, "[… %d more matches are left out here: give a limit, less context or a glob …]\n", len(o.Matches)-i)
+			fmt.Fprintf(&b, "[… %d more matches are left out here: give a limit, less context or a glob …]\n",
+				len(o.Matches)-i)
 			break
 		}
 		for j, line := range m.Before {
@@ -169,7 +177,8 @@ func (o *searchOut) text() string {
 			b.WriteString("--\n")
 		}
 	}
-	return paged(b.String(), len(o.Matches), fmt.Sprintf("matches in %d files that were searched", o.FilesSearched), o.NextCursor)
+	return paged(b.String(), len(o.Matches), fmt.Sprintf("matches in %d files that were searched", o.FilesSearched),
+		o.NextCursor)
 }
 
 // within is an optional number that must lie in a range.

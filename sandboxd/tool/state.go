@@ -15,7 +15,7 @@ type state struct {
 	ExitCode   int    `json:"exit_code" jsonschema:"-1 when there is none: ended by a signal, or still running"`
 	Signal     string `json:"signal" jsonschema:"the signal that ended it, such as SIGKILL, or empty"`
 	TimedOut   bool   `json:"timed_out"`
-	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it because memory ran out; null where that is not known"`
+	OOMKilled  *bool  `json:"oom_killed" jsonschema:"whether the kernel ended it as memory ran out; null if not known"`
 	DurationMS int64  `json:"duration_ms"`
 	metLimit   bool   // the jail saw all processes used up
 }
@@ -54,7 +54,8 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 		out.note("Something still held the output open after the command's end; the output may be incomplete.")
 	}
 	if r.Starved {
-		out.note("The command was ended because commands had used up the account's epoll watches, which the server needs too.")
+		out.note("The command was ended because commands had used up the account's epoll watches, which the server " +
+			"needs too.")
 	}
 	if r.Unkillable {
 		out.note("Something that was killed hangs in the kernel and is not gone yet.")
@@ -70,14 +71,17 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 // the program that finds one refuses to work, for the owner too.
 func (s *Set) noteLocks(out *common, since time.Time) {
 	if names := s.files.Locks(since); len(names) > 0 {
-		out.note("Lock files were left behind: %s. If nothing uses them any more, remove them.", strings.Join(names, ", "))
+		out.note("Lock files were left behind: %s. If nothing uses them any more, remove them.",
+			strings.Join(names, ", "))
 	}
 }
 
 // refusals are what programs say when they may start no process or thread.
 var refusals = []string{
-	"Resource temporarily unavailable", "Cannot fork", "can't fork", "cannot fork", "fork: retry", "EAGAIN", "newosproc",
-	"pthread_create", "unable to create native thread", "uv_thread_create", "can't start new thread", "failed to create new OS thread",
+	"Resource temporarily unavailable", "Cannot fork", "can't fork", "cannot fork", "fork: retry", "EAGAIN",
+	"newosproc",
+	"pthread_create", "unable to create native thread", "uv_thread_create", "can't start new thread",
+	"failed to create new OS thread",
 }
 
 // noteProcesses says that the limit of processes was the reason, where a command
@@ -92,7 +96,8 @@ func (s *Set) noteProcesses(out *common, st state, texts ...string) {
 		met = met || slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(text, words) })
 	}
 	if met {
-		out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, go test -p 2, pytest -n 2), "+
+		out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, "+
+			"go test -p 2, pytest -n 2), "+
 			"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", s.limitWords())
 	}
 }

@@ -27,11 +27,13 @@ const DefaultOutputLimit = 256 << 10
 
 // Config is what the tools work on.
 type Config struct {
-	Root      *os.Root     // the workspace; the caller closes it, after Set.Close
-	Jail      *jail.Jail   // starts every command
-	Workspace string       // the absolute path of the workspace as commands see it
-	Private   string       // where each person's private directory lies (command.Homes); the jail must be able to grant these
-	Processes int          // how many processes and threads all commands may have, for the words about it; 0 says nothing
+	Root      *os.Root   // the workspace; the caller closes it, after Set.Close
+	Jail      *jail.Jail // starts every command
+	Workspace string     // the absolute path of the workspace as commands see it
+	// where each person's private directory lies (command.Homes); the jail must be able to grant these
+	Private string
+	// how many processes and threads all commands may have, for the words about it; 0 says nothing
+	Processes int
 	Network   jail.Network // what the tools' descriptions say about the network
 
 	OutputLimit int      // bytes kept of stdout and of stderr each, at least 1024; 0 is DefaultOutputLimit
@@ -41,7 +43,8 @@ type Config struct {
 	Principal func(context.Context) string                // who owns what it starts; nil: all calls are one principal's
 	Granted   func(ctx context.Context, tool string) bool // what else the principal may call; nil grants everything
 	Started   func(context.Context, *command.Command)     // told of each command that a call has started; may be nil
-	Way       func(context.Context) *network.Way          // the way out of the command that a call starts, with jail.Allowlist; may be nil
+	// the way out of the command that a call starts, with jail.Allowlist; may be nil
+	Way func(context.Context) *network.Way
 }
 
 // entry is one tool and how it is added to a server.

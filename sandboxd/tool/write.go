@@ -36,8 +36,10 @@ var writeProperties = []property{
 
 func (s *Set) addWriteFile(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
-		Name:        "write_file",
-		Description: "Write a UTF-8 text file in the workspace, replacing it whole or appending to it. Up to 1 MiB of content; missing directories are made; the mode of an existing file is kept. Either the whole change is made or none of it." + s.protection(),
+		Name: "write_file",
+		Description: "Write a UTF-8 text file in the workspace, replacing it whole or appending to it. Up to 1 MiB " +
+			"of content; missing directories are made; the mode of an existing file is kept. Either the whole change " +
+			"is made or none of it." + s.protection(),
 		Annotations: hints("Write a file", false, true, true, false),
 	}, writeProperties, s.writeFile)
 }
@@ -55,5 +57,6 @@ func (s *Set) protection() string {
 	if len(s.cfg.Protected) == 0 {
 		return ""
 	}
-	return " Files that other programs run by themselves (such as .git, shell start-up files, .envrc, .vscode, .mcp.json) are protected."
+	return " Files that other programs run by themselves (such as .git, shell start-up files, .envrc, .vscode, " +
+		".mcp.json) are protected."
 }

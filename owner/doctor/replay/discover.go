@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"sallyport-doctor","version":"1"}}}`
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` +
+	`"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"sallyport-doctor","version":"1"}}}`
 
 var mcpHeader = map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 

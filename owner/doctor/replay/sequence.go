@@ -29,20 +29,21 @@ type Sequence struct {
 type Step struct {
 	Do            string         `json:"do"` // a key of actions
 	Source        string         `json:"source"`
-	Reconstructed bool           `json:"reconstructed"`         // no recording exists
-	Places        []string       `json:"places,omitempty"`      // where a document is looked for, in order
-	Strict        bool           `json:"strict,omitempty"`      // compares byte for byte
-	First         bool           `json:"first,omitempty"`       // some versions look at the first place only
-	Document      string         `json:"document,omitempty"`    // the client's metadata document (CIMD)
-	Assertion     bool           `json:"assertion,omitempty"`   // with it, the client signs with a key of its own
-	Body          map[string]any `json:"body,omitempty"`        // of the registration; redirect_uris are added
-	Times         int            `json:"times,omitempty"`       // how often, one after the other
-	Repeat        int            `json:"repeat,omitempty"`      // how often the same refresh token is sent
-	Scope         string         `json:"scope,omitempty"`       // advertised: everything of the issuer; challenge; none
-	Resource      bool           `json:"resource,omitempty"`    // sends resource (RFC 8707)
-	NeedsIssuer   bool           `json:"iss,omitempty"`         // refuses an answer without the advertised iss (RFC 9207)
-	NoNulls       bool           `json:"no_nulls,omitempty"`    // cannot read null members
-	AllOrNone     bool           `json:"all_or_none,omitempty"` // needs every redirect URI that it registers
+	Reconstructed bool           `json:"reconstructed"`       // no recording exists
+	Places        []string       `json:"places,omitempty"`    // where a document is looked for, in order
+	Strict        bool           `json:"strict,omitempty"`    // compares byte for byte
+	First         bool           `json:"first,omitempty"`     // some versions look at the first place only
+	Document      string         `json:"document,omitempty"`  // the client's metadata document (CIMD)
+	Assertion     bool           `json:"assertion,omitempty"` // with it, the client signs with a key of its own
+	Body          map[string]any `json:"body,omitempty"`      // of the registration; redirect_uris are added
+	Times         int            `json:"times,omitempty"`     // how often, one after the other
+	Repeat        int            `json:"repeat,omitempty"`    // how often the same refresh token is sent
+	Scope         string         `json:"scope,omitempty"`     // advertised: everything of the issuer; challenge; none
+	Resource      bool           `json:"resource,omitempty"`  // sends resource (RFC 8707)
+	// refuses an answer without the advertised iss (RFC 9207)
+	NeedsIssuer bool `json:"iss,omitempty"`
+	NoNulls     bool `json:"no_nulls,omitempty"`    // cannot read null members
+	AllOrNone   bool `json:"all_or_none,omitempty"` // needs every redirect URI that it registers
 }
 
 //go:embed clients/*.json
