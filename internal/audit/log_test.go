@@ -221,7 +221,7 @@ func TestCanonical(t *testing.T) {
 		t.Errorf("nothing: %s, %v", got, err)
 	}
 	deep := strings.Repeat("[", 1<<20)
-	for _, text := range []string{`{"a":1,"a":1}`, `{"a":1,"\u0061":2}`, `[{"x":{"y":1,"y":1}}]`, `{`, `{}{}`, `{} x`, deep, `nul`} {
+	for _, text := range []string{`{"a":1,"a":1}`, `{"a":1,"\u0061":2}`, `[{"x":{"y":1,"y":1}}]`, `{`, `{}{}`, `{} x`, deep, `nul`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}"} {
 		if got, err := audit.Canonical([]byte(text)); err == nil {
 			t.Errorf("%.20s: %.20s", text, got)
 		}

@@ -12,11 +12,12 @@ package egresswire
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // MaxLine bounds each line of JSON, in bytes.
@@ -89,7 +90,5 @@ func Read(r *bufio.Reader, v any) error {
 			return err
 		}
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	return d.Decode(v)
+	return strictjson.Into(line, v)
 }

@@ -10,13 +10,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // Span is a half-open byte range in a message. The zero Span means "absent".
-type Span struct{ Start, End int }
-
-// Present reports whether the range was found.
-func (s Span) Present() bool { return s.End > s.Start }
+type Span = strictjson.Span
 
 // Message is one JSON-RPC message.
 type Message struct {
@@ -51,7 +50,7 @@ func Parse(raw []byte) (*Message, error) {
 		return nil, errors.New("not one JSON-RPC message (batches are not accepted)")
 	}
 	m := &Message{Raw: raw}
-	top, err := members(raw, Span{0, len(raw)}, folded)
+	top, err := members(raw, Span{Start: 0, End: len(raw)}, folded)
 	if err != nil {
 		return nil, err
 	}
@@ -218,94 +217,28 @@ func (m *Message) Elements(s Span) []Span {
 		return nil
 	}
 	var out []Span
-	for i := space(m.Raw, s.Start+1); m.Raw[i] != ']'; {
-		end := skip(m.Raw, i)
-		out = append(out, Span{i, end})
-		if i = space(m.Raw, end); m.Raw[i] == ',' {
-			i = space(m.Raw, i+1)
-		}
-	}
+	c := strictjson.At(m.Raw, s.Start)
+	_ = c.Array(func() error { out = append(out, c.Skip()); return nil }) // it cannot fail
 	return out
 }
 
 // members lists the keys of the object at s in raw, which must be valid JSON.
-func members(raw []byte, s Span, exact []string) ([]Member, error) {
+func members(raw []byte, s Span, exact []string) (out []Member, err error) {
 	if !s.Present() || raw[s.Start] != '{' {
 		return nil, nil
 	}
-	var out []Member
-	seen := map[string]bool{}
-	for i := space(raw, s.Start+1); raw[i] != '}'; {
-		end := skip(raw, i)
-		var key string
-		if err := json.Unmarshal(raw[i:end], &key); err != nil {
-			return nil, err
+	c := strictjson.At(raw, s.Start)
+	err = c.Object(func(key string) error {
+		for _, want := range exact {
+			if key != want && strings.EqualFold(key, want) {
+				return fmt.Errorf("key %q is written unlike %q", key, want)
+			}
 		}
-		if err := checkKey(key, seen, exact); err != nil {
-			return nil, err
-		}
-		i = space(raw, space(raw, end)+1)
-		end = skip(raw, i)
-		out = append(out, Member{key, Span{i, end}})
-		if i = space(raw, end); raw[i] == ',' {
-			i = space(raw, i+1)
-		}
+		out = append(out, Member{key, c.Skip()})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
-}
-
-func checkKey(key string, seen map[string]bool, exact []string) error {
-	if seen[key] {
-		return fmt.Errorf("duplicate key %q", key)
-	}
-	seen[key] = true
-	for _, want := range exact {
-		if key != want && strings.EqualFold(key, want) {
-			return fmt.Errorf("key %q is written unlike %q", key, want)
-		}
-	}
-	return nil
-}
-
-func space(raw []byte, i int) int {
-	for raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r' {
-		i++
-	}
-	return i
-}
-
-// skip is the index after the value that starts at i.
-func skip(raw []byte, i int) int {
-	switch raw[i] {
-	case '"':
-		return skipString(raw, i)
-	case '{', '[':
-		for depth := 0; ; {
-			switch raw[i] {
-			case '"':
-				i = skipString(raw, i)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-	}
-	for i < len(raw) && !strings.ContainsRune(" \t\r\n,]}", rune(raw[i])) {
-		i++
-	}
-	return i
-}
-
-func skipString(raw []byte, i int) int {
-	for i++; raw[i] != '"'; i++ {
-		if raw[i] == '\\' {
-			i++
-		}
-	}
-	return i + 1
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // maxDepth of nested arrays and objects; a configuration needs five.
@@ -23,20 +22,14 @@ type Object struct {
 }
 
 // Decode reads exactly one JSON value: *Object, []any, string, json.Number,
-// bool or nil. It refuses invalid UTF-8, NUL, escapes of lone surrogates,
+// bool or nil. It refuses invalid UTF-8, NUL, U+FFFD, escapes of lone surrogates,
 // trailing data and deep nesting.
 func Decode(data []byte) (any, error) {
-	if !utf8.Valid(data) {
-		return nil, errors.New("not valid UTF-8")
+	c, err := Open(data)
+	if err != nil {
+		return nil, err
 	}
-	// Unmarshal names the offset of a syntax error, Token does not.
-	var whole json.RawMessage
-	if err := json.Unmarshal(data, &whole); err != nil {
-		return nil, position(data, err)
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	return value(d, 0)
+	return c.value(0)
 }
 
 func position(data []byte, err error) error {
@@ -49,72 +42,56 @@ func position(data []byte, err error) error {
 	return fmt.Errorf("line %d, column %d: %w", line, len(before)-1-bytes.LastIndexByte(before, '\n'), err)
 }
 
-func value(d *json.Decoder, depth int) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token := token.(type) {
-	case json.Delim:
+func (c *Cursor) value(depth int) (any, error) {
+	switch kind := c.Kind(); kind {
+	case '{', '[':
 		if depth == maxDepth {
 			return nil, fmt.Errorf("nested deeper than %d", maxDepth)
 		}
-		if token == '[' {
-			return array(d, depth)
+		if kind == '{' {
+			return c.object(depth)
 		}
-		return members(d, depth)
-	case string:
-		return token, checkText(token)
-	default:
-		return token, nil
+		list := []any{}
+		err := c.Array(func() error {
+			v, err := c.value(depth + 1)
+			list = append(list, v)
+			return err
+		})
+		return list, err
+	case '"':
+		text, err := c.Text()
+		return text, errors.Join(err, checkText(text))
+	case 't', 'f':
+		return kind == 't', c.pass()
+	case 'n':
+		return nil, c.pass()
 	}
+	return json.Number(c.Raw()), nil
 }
 
-func array(d *json.Decoder, depth int) (any, error) {
-	list := []any{}
-	for d.More() {
-		v, err := value(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := d.Token()
-	return list, err
+func (c *Cursor) pass() error {
+	c.Skip()
+	return nil
 }
 
-func members(d *json.Decoder, depth int) (any, error) {
+func (c *Cursor) object(depth int) (any, error) {
 	o := &Object{Values: map[string]any{}}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		key := token.(string) // the grammar was checked before
-		if err := checkText(key); err != nil {
-			return nil, err
-		}
-		v, err := value(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if _, found := o.Values[key]; found {
+	err := c.members(func(key string, twice bool) error {
+		v, err := c.value(depth + 1)
+		if twice {
 			o.Duplicates = append(o.Duplicates, key)
-			continue
+			return err
 		}
 		o.Keys = append(o.Keys, key)
 		o.Values[key] = v
-	}
-	_, err := d.Token()
+		return errors.Join(err, checkText(key))
+	})
 	return o, err
 }
 
 func checkText(s string) error {
-	if strings.ContainsRune(s, 0) {
-		return errors.New("a string contains NUL")
-	}
-	if strings.ContainsRune(s, utf8.RuneError) { // what a lone surrogate becomes
-		return errors.New("a string contains U+FFFD or half of a surrogate pair")
+	if strings.ContainsAny(s, "\x00\ufffd") {
+		return errors.New("a string contains NUL or U+FFFD")
 	}
 	return nil
 }

@@ -3,12 +3,9 @@
 package settings
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -19,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // Config is login.json.
@@ -65,14 +63,10 @@ var (
 
 // parse reads login.json, and records what is wrong in it.
 func (c *Config) parse(raw []byte, m *config.Mistakes) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(c); err != nil {
+	if err := strictjson.Into(raw, c); err != nil {
 		m.Add("login.json is not readable: %v", err)
 		return
 	}
-	_, err := d.Token()
-	m.Unless(errors.Is(err, io.EOF), "something follows the JSON object: remove it")
 	u, ok := plainURL(c.Issuer)
 	m.Unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
 	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave "+

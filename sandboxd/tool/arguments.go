@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // property is one argument of a tool.
@@ -92,30 +93,19 @@ func object(raw json.RawMessage) (map[string]json.RawMessage, error) {
 		}
 		raw = []byte(inner)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+	c, err := strictjson.Open(raw)
+	if err != nil || c.Kind() != '{' {
 		return nil, wrong
 	}
 	members := map[string]json.RawMessage{}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, wrong
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, wrong
-		}
-		name := key.(string) // the grammar says so
-		if _, twice := members[name]; twice {
-			return nil, fmt.Errorf("the argument %.80q is there twice: give it once", name)
-		}
-		members[name] = value
+	err = c.Object(func(name string) error {
+		members[name] = c.Raw()
+		return nil
+	})
+	if twice := (*strictjson.TwiceError)(nil); errors.As(err, &twice) {
+		return nil, fmt.Errorf("the argument %.80q is there twice: give it once", twice.Key)
 	}
-	if _, err := d.Token(); err != nil || len(bytes.TrimSpace(raw[d.InputOffset():])) > 0 {
-		return nil, wrong
-	}
-	return members, nil
+	return members, err
 }
 
 // field is the field of a struct with this json tag.
@@ -131,14 +121,12 @@ func field(fields reflect.Value, name string) reflect.Value {
 func (p property) set(to reflect.Value, raw json.RawMessage) error {
 	switch p.kind {
 	case "string":
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return fmt.Errorf("%s must be text in quotes, not %.40s", p.name, raw)
+		text, err := strictjson.Text(raw)
+		if errors.Is(err, strictjson.ErrSurrogate) {
+			return fmt.Errorf("%s contains %w: write the character itself", p.name, err)
 		}
-		if strings.ContainsRune(text, utf8.RuneError) && !bytes.ContainsRune(raw, utf8.RuneError) &&
-			!bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`)) {
-			return fmt.Errorf("%s contains half of a surrogate pair (\\ud800 to \\udfff), which is no character: "+
-				"write the character itself", p.name)
+		if err != nil {
+			return fmt.Errorf("%s must be text in quotes, not %.40s", p.name, raw)
 		}
 		to.SetString(text)
 	case "boolean":

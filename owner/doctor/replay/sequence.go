@@ -9,10 +9,11 @@ package replay
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // Sequence is what one client does, in order.
@@ -70,9 +71,7 @@ func Load(client string) (*Sequence, error) {
 
 func parse(raw []byte) (*Sequence, error) {
 	s := &Sequence{}
-	d := json.NewDecoder(strings.NewReader(string(raw)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(s); err != nil {
+	if err := strictjson.Into(raw, s); err != nil {
 		return nil, err
 	}
 	for _, step := range s.Steps {
