@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -108,6 +110,7 @@ func wait(pid int) int {
 	}
 	signal.Notify(signals, pass...)
 	onlyKill()
+	giveBack()
 	ended := make(chan syscall.WaitStatus)
 	go func() {
 		var status syscall.WaitStatus
@@ -127,6 +130,30 @@ func wait(pid int) int {
 				return 128 + int(status.Signal())
 			}
 			return status.ExitStatus()
+		}
+	}
+}
+
+// giveBack returns the memory that a parent which only waits does not use: its
+// garbage, and the pages of its own file, which come back by themselves where they
+// are needed. Not meant are mappings with anonymous pages: to them something was written.
+func giveBack() {
+	debug.FreeOSMemory()
+	program, _ := os.Readlink("/proc/self/exe") // where one of them cannot be read, the pages stay
+	maps, _ := os.ReadFile("/proc/self/smaps")
+	var start, end uintptr
+	for line := range bytes.Lines(maps) { // proc_pid_smaps(5)
+		f := strings.Fields(string(line))
+		switch {
+		case len(f) == 6 && f[5] == program && strings.HasPrefix(f[1], "r-"):
+			if _, err := fmt.Sscanf(f[0], "%x-%x", &start, &end); err != nil {
+				start, end = 0, 0
+			}
+		case len(f) == 3 && f[0] == "Anonymous:" && f[1] == "0" && end > start:
+			unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED)
+			start, end = 0, 0
+		case len(f) > 4: // another mapping begins
+			start, end = 0, 0
 		}
 	}
 }

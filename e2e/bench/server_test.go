@@ -38,7 +38,7 @@ func TestBenchReadFile(t *testing.T) {
 			}, cpu: s.CPU})
 		}
 		compare(t, "read_file of 1 KiB over "+string(how), 16, figures.Pick(3*time.Second, 500*time.Millisecond), rows)
-		name := map[rig.Transport]string{rig.SSE: "SSE", rig.Streamable: "streamable HTTP"}[how]
+		name := transportName(how)
 		figures.Add(t, figures.Row{Group: "Tools", Work: "read_file of 1 KiB, 16 clients, " + name, Unit: "calls/s", Alternative: peer.name,
 			Ours: rows[0].rates, Theirs: rows[1].rates, Judge: figures.Ratio, Bar: 0.8, Aim: 1})
 		figures.Add(t, figures.Row{Group: "Tools", Work: "read_file of 1 KiB, the server's CPU, " + name, Unit: "µs", Alternative: peer.name,

@@ -84,3 +84,13 @@ func (d *Docker) Network(args ...string) string {
 	d.t.Cleanup(func() { d.Try("network", "rm", id) })
 	return id
 }
+
+// Locked are the arguments of docker run that the documents recommend (docs/docker.md),
+// for a user, and more of them.
+func Locked(uid string, more ...string) []string {
+	return append([]string{
+		"--user", uid + ":" + uid, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
+		"--tmpfs", "/tmp:exec,mode=1777", "--tmpfs", "/private:exec,mode=1777", "--tmpfs", "/workspace:exec,uid=" + uid,
+		"--pids-limit", "240", "--memory", "512m", "--cpus", "2",
+	}, more...)
+}

@@ -19,13 +19,7 @@ import (
 const uid = "64777"
 
 // locked are the arguments of docker run that the documents recommend.
-func locked(more ...string) []string {
-	return append([]string{
-		"--user", uid + ":" + uid, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
-		"--tmpfs", "/tmp:exec,mode=1777", "--tmpfs", "/private:exec,mode=1777", "--tmpfs", "/workspace:exec,uid=" + uid,
-		"--pids-limit", "240", "--memory", "512m", "--cpus", "2",
-	}, more...)
-}
+func locked(more ...string) []string { return rig.Locked(uid, more...) }
 
 // The kernel tests of the jail, as they run on the bare machine, in the locked
 // container: restrictions on and off, escapes, runaway forks and the soak. The tools

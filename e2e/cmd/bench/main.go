@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,22 +17,30 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
-// benches are the benchmarks by the name that -only takes: a package of e2e and a test.
-var benches = []struct{ name, folder, test string }{
-	{"edge", "edge", "TestBenchCost"},
-	{"stream", "edge", "TestBenchStream"},
-	{"hostile", "edge", "TestBenchHostile"},
-	{"tokens", "edge", "TestBenchTokens"},
-	{"bodies", "edge", "TestBenchBodies"},
-	{"proxies", "bench", "TestBenchTraefik"},
-	{"read", "bench", "TestBenchReadFile"},
-	{"sizes", "bench", "TestBenchSizes"},
-	{"start", "bench", "TestBenchStart"},
-	{"command", "sandbox", "TestBenchShell"},
-	{"hub", "hub", "TestBenchHub"},
-	{"wake", "hub", "TestBenchWake"},
-	{"servers", "hub", "TestBenchServers"},
-	{"sessions", "bench", "TestBenchIdleSessions"},
+// bench is a benchmark by the name that -only takes: a package of e2e, a test, and about
+// how many seconds it takes on two quiet cores once it is built.
+type bench struct {
+	name, folder, test string
+	seconds            int
+}
+
+var benches = []bench{
+	{"edge", "edge", "TestBenchCost", 60},
+	{"stream", "edge", "TestBenchStream", 30},
+	{"hostile", "edge", "TestBenchHostile", 30},
+	{"tokens", "edge", "TestBenchTokens", 40},
+	{"bodies", "edge", "TestBenchBodies", 90},
+	{"proxies", "bench", "TestBenchTraefik", 80},
+	{"read", "bench", "TestBenchReadFile", 90},
+	{"sizes", "bench", "TestBenchSizes", 20},
+	{"start", "bench", "TestBenchStart", 60},
+	{"command", "sandbox", "TestBenchShell", 50},
+	{"hub", "hub", "TestBenchHub", 180},
+	{"wake", "hub", "TestBenchWake", 60},
+	{"servers", "hub", "TestBenchServers", 30},
+	{"calls", "bench", "TestBenchSessions", 60},
+	{"container", "bench", "TestBenchCrowd", 120},
+	{"sessions", "bench", "TestBenchIdleSessions", 360},
 }
 
 func main() {
@@ -80,41 +89,64 @@ func run(only string, short bool, out string) error {
 		return err
 	}
 	fmt.Printf("%d rows: %s\n", len(rows), filepath.Join(out, "bench.md"))
+	if out == filepath.Join(root, "docs", "figures") {
+		quote(root)
+	}
 	if len(failed) > 0 {
 		return fmt.Errorf("failed: %s; rows of these may be missing or old", strings.Join(failed, ", "))
 	}
 	return nil
 }
 
+// quote puts the figures that README quotes into it. What is missing yet is said, and
+// is no reason to lose a run.
+func quote(root string) {
+	cmd := exec.Command("go", "test", "-count=1", "-run=TestReadmeFigures", ".", "-update")
+	cmd.Dir = root
+	if said, err := cmd.CombinedOutput(); err != nil {
+		fmt.Printf("README.md's figures: %v\n%s", err, said)
+	}
+}
+
 // measure runs the chosen benchmarks one after the other, whatever became of the one
 // before, and returns the names of those that failed.
 func measure(e2e, only string, short bool, rowsFile string) (failed []string, err error) {
-	chosen := strings.Split(only, ",")
-	ran := 0
-	for _, b := range benches {
-		if only != "" && !contains(chosen, b.name) {
-			continue
-		}
-		ran++
-		fmt.Printf("=== %s\n", b.name)
+	chosen, seconds := choose(only)
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no benchmark is called %q; there are: %s", only, names())
+	}
+	fmt.Printf("%d benchmarks, about %.0f minutes on two quiet cores, and the build\n", len(chosen), float64(seconds)/60)
+	all := time.Now()
+	for i, b := range chosen {
+		fmt.Printf("=== %d of %d: %s, about %d s; %.1f min so far\n", i+1, len(chosen), b.name, b.seconds, time.Since(all).Minutes())
 		begin := time.Now()
-		cmd := exec.Command("go", "test", "-tags=bench", "-count=1", "-timeout=60m", "-v", "-run=^"+b.test+"$", "./"+b.folder)
+		cmd := exec.Command("go", "test", "-tags=bench", "-count=1", "-timeout=30m", "-v", "-run=^"+b.test+"$", "./"+b.folder)
 		cmd.Dir = e2e
 		cmd.Env = append(os.Environ(), figures.File+"="+rowsFile)
 		if short {
 			cmd.Env = append(cmd.Env, figures.Smoke+"=1")
 		}
-		said, err := cmd.CombinedOutput()
-		os.Stdout.Write(said)
-		if err != nil || strings.Contains(string(said), "SKIPPED, missing") {
+		said := &strings.Builder{}
+		cmd.Stdout = io.MultiWriter(os.Stdout, said) // at once: a person waits
+		cmd.Stderr = cmd.Stdout
+		if err := cmd.Run(); err != nil || strings.Contains(said.String(), "SKIPPED, missing") {
 			failed = append(failed, b.name)
 		}
 		fmt.Printf("--- %s: %.1f min\n", b.name, time.Since(begin).Minutes())
 	}
-	if ran == 0 {
-		return nil, fmt.Errorf("no benchmark is called %q; there are: %s", only, names())
-	}
 	return failed, nil
+}
+
+// choose returns the benchmarks that only names, all where it names none, and the
+// seconds that they take together.
+func choose(only string) (chosen []bench, seconds int) {
+	named := strings.Split(only, ",")
+	for _, b := range benches {
+		if only == "" || contains(named, b.name) {
+			chosen, seconds = append(chosen, b), seconds+b.seconds
+		}
+	}
+	return chosen, seconds
 }
 
 func contains(all []string, name string) bool {
