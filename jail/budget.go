@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -24,10 +25,29 @@ const budgetAge = 10 * time.Second
 var theBudget budget
 
 type budget struct {
-	mu      sync.Mutex
-	taken   time.Time
-	outside int
+	mu    sync.Mutex
+	taken time.Time
+	known counts
 }
+
+// counts are the newest counts of what the account has elsewhere.
+type counts []int
+
+// believed is how many counts beside running commands have to agree.
+const believed = 6
+
+// with adds a count. One taken while commands run may be too high: what a fork
+// bomb starts and loses in the meantime looks like somebody else's.
+func (c counts) with(n int, idle bool) counts {
+	if idle {
+		return counts{n}
+	}
+	return append(c, n)[max(0, len(c)+1-believed):]
+}
+
+// outside is the lowest: too small a budget only fails a command, but with one
+// that is too large a bomb fills the container, and this server gets no thread.
+func (c counts) outside() int { return slices.Min(c) }
 
 // limit is the number for a command that starts now.
 func (b *budget) limit(j *Jail) (uint64, error) {
@@ -46,11 +66,11 @@ func (b *budget) limit(j *Jail) (uint64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("counting the account's processes: %w", err)
 		}
-		b.outside, b.taken = n, time.Now()
+		b.known, b.taken = b.known.with(n, j.alone()), time.Now()
 	}
 	var own unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)
-	return min(uint64(b.outside+j.Tasks()), own.Max), err
+	return min(uint64(b.known.outside()+j.Tasks()), own.Max), err
 }
 
 // Tasks is how many processes and threads all running commands together may

@@ -79,3 +79,13 @@ func System(path string) bool { return system.MatchString(path) }
 
 // WithLinks is withLinks, over another /etc.
 func WithLinks(cfg Config, etc string) Config { return withLinks(cfg, etc) }
+
+// Outside is what a jail takes the account to have elsewhere after the counts,
+// the first of them taken while no command ran.
+func Outside(first int, later ...int) int {
+	c := counts{}.with(first, true)
+	for _, n := range later {
+		c = c.with(n, false)
+	}
+	return c.outside()
+}

@@ -253,6 +253,13 @@ func (j *Jail) add(p *Process) bool {
 	return !j.closed
 }
 
+// alone says whether at most one command runs or starts.
+func (j *Jail) alone() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.running) < 2
+}
+
 func (j *Jail) remove(p *Process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -33,3 +33,24 @@ func TestTrialInAFullContainer(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A count beside a fork bomb can be anything. It must not raise the budget, or the
+// bomb could fill the container; what stays higher was somebody else's growth.
+func TestCountsBesideBombs(t *testing.T) {
+	for _, c := range []struct {
+		first int
+		later []int
+		want  int
+	}{
+		{3, nil, 3},
+		{3, []int{180}, 3},
+		{3, []int{180, 90, 150, 170, 5, 160, 150, 140}, 5},
+		{3, []int{180, 1}, 1},
+		{3, []int{100, 101, 102, 103, 104}, 3},
+		{3, []int{100, 101, 102, 103, 104, 105}, 100},
+	} {
+		if got := jail.Outside(c.first, c.later...); got != c.want {
+			t.Errorf("%d, then %d: %d, want %d", c.first, c.later, got, c.want)
+		}
+	}
+}
