@@ -77,8 +77,9 @@ func serve(ctx context.Context, s settings, stdout io.Writer, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
-	log.Info("listening", "socket", s.socket, "ceiling", s.allow.Texts(), "audit", s.auditFile)
-	server := &proxy.Server{Ceiling: s.allow, Audit: record}
+	server := &proxy.Server{Ceiling: s.allow, Audit: record, Ready: func() {
+		log.Info("listening", "socket", s.socket, "ceiling", s.allow.Texts(), "audit", s.auditFile)
+	}}
 	return server.Run(ctx, l, s.key.Sum())
 }
 

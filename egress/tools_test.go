@@ -24,6 +24,8 @@ var realTools = []struct {
 	{"pip", "pip.example,files.example", "rm -rf p && /usr/bin/python3 -m pip install -q --no-input --root-user-action=ignore --index-url https://pip.example/simple --target p hello && PYTHONPATH=p /usr/bin/python3 -c 'import hello; print(hello.word)'", "hello from pip", "/usr/bin/pip3"},
 	{"go mod download", "goproxy.example", "rm -rf g && mkdir g && cd g && go mod init x 2>/dev/null && GOPROXY=https://goproxy.example GONOSUMDB='*' GOTOOLCHAIN=local go mod download -x hello.example/m@v1.0.0 2>/dev/null; GOPROXY=https://goproxy.example GONOSUMDB='*' GOTOOLCHAIN=local go list -m hello.example/m@v1.0.0", "hello.example/m v1.0.0", "/usr/local/go/bin/go"},
 	{"java", "plain.example", "keytool -importcert -noprompt -alias t -file ca.pem -keystore k.p12 -storepass changeit >/dev/null 2>&1; java -Djavax.net.ssl.trustStore=k.p12 -Djavax.net.ssl.trustStorePassword=changeit Get.java 2>/dev/null", "GET plain.example /x", "java"},
+	{"maven", "maven.example", "keytool -importcert -noprompt -alias t -file ca.pem -keystore m.p12 -storepass changeit >/dev/null 2>&1; rm -rf repo; " +
+		"MAVEN_OPTS='-Djavax.net.ssl.trustStore=m.p12 -Djavax.net.ssl.trustStorePassword=changeit' mvn -q -B -Dmaven.repo.local=$PWD/repo validate >&2; ls repo/org/hello/hello/1.0", "hello-1.0.pom\n", "mvn"},
 	{"node fetch", "plain.example", "./node22 -e 'fetch(\"https://plain.example/x\").then(r => r.text()).then(console.log)'", "GET plain.example /x", "node22"},
 	{"cargo vendor", "crates.example,dl.example", "rm -rf c && mkdir -p c/src && cd c && touch src/lib.rs && printf '[package]\\nname = \"x\"\\nversion = \"0.1.0\"\\nedition = \"2021\"\\n[dependencies]\\nhello = \"1\"\\n' >Cargo.toml && " +
 		"RUSTC=$PWD/../rustc ../cargo --config 'source.crates-io.replace-with=\"m\"' --config 'source.m.registry=\"sparse+https://crates.example/\"' vendor --respect-source-config v 2>&1 >/dev/null; ls v", "\nhello\n", "cargo"},
@@ -35,6 +37,14 @@ const hasty = "export npm_config_fetch_retries=0 PIP_RETRIES=0; "
 const getJava = `public class Get { public static void main(String[] a) throws Exception {
 	System.out.println(new String(new java.net.URL("https://plain.example/x").openStream().readAllBytes())); } }`
 
+// childPOM is a project whose parent is to be fetched. Of Maven's own plugins none is
+// needed to validate it.
+const (
+	parentPOM = `<project><modelVersion>4.0.0</modelVersion><groupId>org.hello</groupId><artifactId>hello</artifactId><version>1.0</version><packaging>pom</packaging></project>`
+	childPOM  = `<project><modelVersion>4.0.0</modelVersion><parent><groupId>org.hello</groupId><artifactId>hello</artifactId><version>1.0</version><relativePath/></parent>
+		<artifactId>x</artifactId><packaging>pom</packaging><repositories><repository><id>r</id><url>https://maven.example</url></repository></repositories></project>`
+)
+
 const rustc = "#!/bin/sh\nprintf 'rustc 1.95.0 (x 2026-01-01)\\nbinary: rustc\\ncommit-hash: x\\ncommit-date: 2026-01-01\\nhost: x86_64-unknown-linux-gnu\\nrelease: 1.95.0\\nLLVM version: 20.1.0\\n'\n"
 
 // Each tool works with its rules, through nothing but the environment that
@@ -45,6 +55,7 @@ func TestRealTools(t *testing.T) {
 	publish("pip.example", "93.184.215.10", pipIndex("files.example"))
 	publish("files.example", "93.184.215.11", pipFiles(t))
 	publish("goproxy.example", "93.184.215.10", goProxy(t))
+	publish("maven.example", "93.184.215.10", files{"/org/hello/hello/1.0/hello-1.0.pom": []byte(parentPOM)})
 	publish("git.example", "93.184.215.11", gitHost(t))
 	index, dl := cargoIndex(t, "dl.example")
 	publish("crates.example", "93.184.215.10", index)
@@ -52,7 +63,8 @@ func TestRealTools(t *testing.T) {
 	if !rootHere(t) {
 		return
 	}
-	s := startSandbox(t, accounts["root"], "plain.example,http://plain.example,npm.example,pip.example,files.example,goproxy.example,git.example,crates.example,dl.example")
+	s := startSandbox(t, accounts["root"], "plain.example,http://plain.example,npm.example,pip.example,files.example,goproxy.example,git.example,crates.example,dl.example,maven.example")
+	os.WriteFile(filepath.Join(s.workspace, "pom.xml"), []byte(childPOM), 0o644)
 	os.WriteFile(filepath.Join(s.workspace, "Get.java"), []byte(getJava), 0o644)
 	os.WriteFile(filepath.Join(s.workspace, "rustc"), []byte(rustc), 0o755)
 	copied := map[string]bool{"cargo": copyCargo(filepath.Join(s.workspace, "cargo")), "node22": copyNode(filepath.Join(s.workspace, "node22"))}
@@ -63,8 +75,8 @@ func TestRealTools(t *testing.T) {
 				_, err := exec.LookPath(tool.needs)
 				has = err == nil
 			}
-			if !has && tool.needs == "cargo" { // the one that .ci/run does not install
-				t.Log("not tried: there is no cargo here")
+			if !has && (tool.needs == "cargo" || tool.needs == "mvn") { // those that .ci/run does not install
+				t.Logf("not tried: there is no %s here", tool.needs)
 				return
 			}
 			if !has {

@@ -27,7 +27,8 @@ const (
 	TooMany      Verdict = "too_many"     // connections
 	TooMuch      Verdict = "too_much"     // bytes
 	TimedOut     Verdict = "timed_out"
-	Failed       Verdict = "failed" // the connection broke, or there is no audit
+	PastProxy    Verdict = "past_proxy" // what the command's own network did not let out; counted, not asked for
+	Failed       Verdict = "failed"     // the connection broke, or there is no audit
 )
 
 // A Refusal is an error with a verdict.

@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sallyport-dev/sallyport/egress/decision"
-	"github.com/sallyport-dev/sallyport/egress/dial"
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
@@ -39,20 +37,39 @@ type Server struct {
 	Place   string          // what the owner calls the setting of Ceiling; "" is EGRESS_ALLOW
 	Audit   *audit.Log      // of each connection; nil records nothing
 	Limits  Limits          // the zero value is DefaultLimits
+	Ready   func()          // if not nil, called once the self-test has passed
 
 	mu         sync.Mutex
 	leases     map[string]*lease // by ticket
 	principals map[string]int    // open connections
+	past       []egresswire.Past // the last ones
 }
 
-// Run serves the socket l for whoever proves the key of sum, until ctx ends.
+// Run serves the socket l for whoever proves the key of sum, until ctx ends. A
+// self-test that fails is its error: nothing was served then, or nothing more.
 func (s *Server) Run(ctx context.Context, l *net.UnixListener, sum keysocket.Sum) error {
 	s.leases, s.principals = map[string]*lease{}, map[string]int{}
 	if s.Limits == (Limits{}) {
 		s.Limits = DefaultLimits
 	}
+	if err := s.selfTest(ctx); err != nil {
+		l.Close()
+		return fmt.Errorf("the self-test failed, so egress does not start: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	k := keysocket.Server{Sum: sum, MaxConnections: MaxConnections, Serve: s.serve}
-	return k.Run(ctx, l)
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx, l) }()
+	if err := keysocket.RefusesStrangers(ctx, l.Addr().String()); err != nil && ctx.Err() == nil {
+		cancel()
+		<-ended
+		return fmt.Errorf("the self-test failed, so egress does not start: %w", err)
+	}
+	if s.Ready != nil {
+		s.Ready()
+	}
+	return <-ended
 }
 
 // serve reads the Hello of a proven connection.
@@ -68,6 +85,8 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn) {
 	switch {
 	case hello.Command != nil:
 		s.open(ctx, c, hello.Command)
+	case hello.Past != nil:
+		s.wentPast(*hello.Past)
 	case hello.Check != nil:
 		egresswire.Write(c, s.check(ctx, hello.Check))
 	case hello.Ticket != "":
@@ -139,51 +158,4 @@ func (s *Server) leave(ticket string, l *lease) {
 	delete(s.leases, ticket)
 	s.mu.Unlock()
 	l.last(s)
-}
-
-// check answers doctor: which rules pass the ceiling, and which names resolve.
-func (s *Server) check(ctx context.Context, asked *egresswire.Check) egresswire.Reply {
-	reply := egresswire.Reply{Ceiling: s.Ceiling.Texts()}
-	for _, text := range asked.Rules {
-		reply.Checked = append(reply.Checked, s.checkRule(ctx, text, asked.Resolve))
-	}
-	return reply
-}
-
-func (s *Server) checkRule(ctx context.Context, text string, resolve bool) string {
-	rule, err := egressrule.Parse(text)
-	switch {
-	case err != nil:
-		return err.Error()
-	case rule.All:
-		return ""
-	case rule.Under:
-		return s.checkWildcard(rule)
-	}
-	target := egressrule.Target{Name: rule.Name, Port: rule.Port, Clear: rule.Clear}
-	private, refusal := decision.Decide(target, "", egressrule.List{rule}, s.Ceiling, s.place())
-	if refusal != nil {
-		return refusal.Say
-	}
-	if !resolve {
-		return ""
-	}
-	if _, err := dial.Resolve(ctx, rule.Name, private); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// checkWildcard looks for a rule of the ceiling that overlaps with a wildcard.
-func (s *Server) checkWildcard(rule egressrule.Rule) string {
-	under := egressrule.Target{Name: "any." + rule.Name, Port: rule.Port, Clear: rule.Clear}
-	if _, whole := s.Ceiling.Find(under); whole {
-		return ""
-	}
-	for _, c := range s.Ceiling {
-		if rule.Allows(egressrule.Target{Name: c.Name, Port: c.Port, Clear: c.Clear}) {
-			return fmt.Sprintf("EGRESS_ALLOW allows only part of it, such as %s", c)
-		}
-	}
-	return fmt.Sprintf("EGRESS_ALLOW allows nothing of it: add the rule %q there", rule)
 }

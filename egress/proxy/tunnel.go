@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/egress/decision"
 	"github.com/sallyport-dev/sallyport/egress/sni"
+	"github.com/sallyport-dev/sallyport/internal/egressrule"
 )
 
 // tunnel answers a CONNECT and passes bytes once the client has said, in TLS,
@@ -20,17 +21,9 @@ func (x *exchange) tunnel(h head, up *net.TCPConn) error {
 		return err
 	}
 	x.client.SetReadDeadline(time.Now().Add(x.server.Limits.Head))
-	name, hello, err := sni.Read(x.in)
-	switch {
-	case errors.Is(err, sni.ErrNotTLS):
-		return decision.Refuse(decision.NoTLS, "The connection to %s was closed: its first bytes were no TLS "+
-			"handshake. "+
-			"Through CONNECT egress passes TLS only; clear text needs a rule http://NAME.", h.target)
-	case err != nil:
+	hello, err := readHello(x.in, h.target)
+	if err != nil {
 		return err
-	case !strings.EqualFold(name, h.target.Name):
-		return decision.Refuse(decision.SNIMismatch, "The connection to %s was closed: its TLS handshake names %s. "+
-			"The name in TLS (SNI) must be the one that was connected to.", h.target, orNone(name))
 	}
 	x.client.SetReadDeadline(time.Time{})
 	if err := x.ctx.Err(); err != nil { // asked after that: the end of ctx sets a deadline
@@ -39,6 +32,23 @@ func (x *exchange) tunnel(h head, up *net.TCPConn) error {
 	w := x.watch()
 	defer w.stop()
 	return x.pass(w, up, hello)
+}
+
+// readHello reads the first message of a TLS client, which must name the host of t.
+func readHello(r io.Reader, t egressrule.Target) (hello []byte, err error) {
+	name, hello, err := sni.Read(r)
+	switch {
+	case errors.Is(err, sni.ErrNotTLS):
+		return nil, decision.Refuse(decision.NoTLS, "The connection to %s was closed: its first bytes were no TLS "+
+			"handshake. Through CONNECT egress passes TLS only; clear text needs a rule http://NAME.", t)
+	case err != nil:
+		return nil, err
+	case !strings.EqualFold(name, t.Name):
+		return nil, decision.Refuse(decision.SNIMismatch,
+			"The connection to %s was closed: its TLS handshake names %s. "+
+				"The name in TLS (SNI) must be the one that was connected to.", t, orNone(name))
+	}
+	return hello, nil
 }
 
 func orNone(name string) string {

@@ -46,6 +46,18 @@ func (c *Client) Ask(ctx context.Context, check Check) (reply Reply, err error) 
 	return reply, err
 }
 
+// tellBound is how long a Past may take to be said.
+const tellBound = 2 * time.Second
+
+// Tell sends p. An egress that cannot be reached does not hear of it.
+func (c *Client) Tell(p Past) {
+	ctx, cancel := context.WithTimeout(context.Background(), tellBound)
+	defer cancel()
+	if conn, err := c.hello(ctx, Hello{Past: &p}); err == nil {
+		conn.Close()
+	}
+}
+
 func (c *Client) hello(ctx context.Context, h Hello) (*net.UnixConn, error) {
 	conn, err := keysocket.Dial(ctx, c.Socket, c.Key)
 	pause, end := time.Millisecond, time.Now().Add(busyBound)

@@ -7,6 +7,7 @@
 //     is the command's life: when it closes, so do its connections.
 //   - Ticket is one connection of that command. The bytes behind the line are
 //     the command's own: one request of an HTTP proxy's client.
+//   - Past says, without an answer, what an ended command sent past its proxy.
 //   - Check asks about rules, for doctor; the answer is one Reply.
 package egresswire
 
@@ -16,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
@@ -27,6 +29,7 @@ const MaxLine = 128 << 10
 type Hello struct {
 	Command *Command `json:"command,omitempty"`
 	Ticket  string   `json:"ticket,omitempty"`
+	Past    *Past    `json:"past,omitempty"`
 	Check   *Check   `json:"check,omitempty"`
 }
 
@@ -37,6 +40,16 @@ type Command struct {
 	Session   string   `json:"session,omitempty"`
 	ID        string   `json:"id"`
 	Rules     []string `json:"rules"`
+}
+
+// Past is what a command sent to addresses and resolvers, which its network does
+// not reach: a program of it does not use the proxy.
+type Past struct {
+	Principal string    `json:"principal"`
+	Session   string    `json:"session,omitempty"`
+	ID        string    `json:"id"`
+	Count     int       `json:"count"` // connections and DNS queries
+	At        time.Time `json:"at"`    // set by egress
 }
 
 // Check asks what the ceiling does to Rules and, with Resolve, whether names
@@ -52,6 +65,7 @@ type Reply struct {
 	Ticket  string   `json:"ticket,omitempty"`
 	Ceiling []string `json:"ceiling,omitempty"` // of a Check: EGRESS_ALLOW
 	Checked []string `json:"checked,omitempty"` // of a Check: for each rule "" or what is wrong with it
+	Past    []Past   `json:"past,omitempty"`    // of a Check: the last ones since egress started
 }
 
 // A Refusal is one connection that was not made, or not kept.

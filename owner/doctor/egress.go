@@ -60,6 +60,10 @@ func (w *walk) egressRules(ctx context.Context, client *egresswire.Client) error
 			w.found("egress", "egress-narrow", "the rule %s of traefik-dynamic.yml: %s", rules[i], wrong)
 		}
 	}
+	for _, p := range first.Past {
+		w.found("egress", "proxy-ignored", "%d connections or DNS queries of a command of %s (%s, %s)", p.Count,
+			p.Principal, p.ID, p.At.Format(time.DateTime))
+	}
 	var names []string
 	for _, rule := range first.Ceiling {
 		if rule = strings.TrimPrefix(rule, "private:"); !strings.Contains(rule, "*") {

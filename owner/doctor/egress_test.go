@@ -8,6 +8,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/egress/proxy"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
+	"github.com/sallyport-dev/sallyport/internal/egresswire"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 )
 
@@ -19,6 +20,7 @@ func TestEgress(t *testing.T) {
 		"down":         {"EGRESS_ALLOW=a.example\n", "", "", "egress-down"},
 		"narrow":       {"", `egress: ["*", "b.example"]`, "*.a.example", "egress-narrow"},
 		"unresolvable": {"", "", "no-such-name.invalid", "egress-unresolvable"},
+		"ignored":      {"", "", "*.a.example", "proxy-ignored"},
 		"well":         {"EGRESS_ALLOW=*.a.example\n", `egress: ["*"] # egress: ["b.example"]`, "*.a.example", "ok"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -30,6 +32,10 @@ func TestEgress(t *testing.T) {
 			os.WriteFile("traefik-dynamic.yml", []byte(c.rules), 0o600)
 			if c.allow != "" {
 				serveEgress(t, c.allow)
+			}
+			if name == "ignored" {
+				key, _ := keysocket.ReadKey(egressKey)
+				(&egresswire.Client{Socket: egressSocket, Key: key}).Tell(egresswire.Past{Principal: "token:a", ID: "c1", Count: 2})
 			}
 			w := &walk{ctx: t.Context()}
 			w.egress()

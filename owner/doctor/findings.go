@@ -59,6 +59,12 @@ var Findings = map[string]Finding{
 	"egress-unresolvable": {Warn, "an allowed host has no address that egress would dial",
 		"check the spelling and the DNS of egress's container; a host at home needs a rule private:NAME:PORT"},
 
+	"proxy-ignored": {Warn, "a program of that command does not use the proxy variables, so it found no host at all, " +
+		"allowed or not",
+		"tell the program of the proxy 127.0.0.1:3128 in its own way (docs/egress.md, Tools: Maven, older Node, " +
+			"Gradle); " +
+			"egress forgets this when it is started again"},
+
 	// Who logs in with OAuth.
 	"login-host-shared": {Warn, "login asks for the password only once, but its host name serves other things too, " +
 		"whose pages can read and click what login shows",

@@ -58,9 +58,11 @@ type Command struct {
 
 	line, owner string
 	process     *jail.Process
-	way         *network.Way  // nil where commands have another network
-	done        chan struct{} // closed once result is set
+	way         *network.Way // nil where commands have another network
+	private     string
+	done        chan struct{} // closed once result and room are set
 	result      jail.Result
+	room        string
 }
 
 // Start starts a line for /bin/sh in workdir, which is relative to the workspace,
@@ -92,7 +94,7 @@ func (r *Runner) start(ctx context.Context, owner, line, workdir string, most ti
 	}
 	c := &Command{
 		Stdout: output.New(r.limit), Stderr: output.New(r.limit), Notices: notices,
-		Started: time.Now(), line: line, owner: owner, done: make(chan struct{}),
+		Started: time.Now(), line: line, owner: owner, private: private, done: make(chan struct{}),
 	}
 	if r.Way != nil {
 		c.way = r.Way(ctx)
@@ -118,6 +120,10 @@ func (r *Runner) start(ctx context.Context, owner, line, workdir string, most ti
 	forget := context.AfterFunc(r.ctx, c.process.Stop)
 	go func() {
 		c.result = c.process.Wait()
+		c.room = room(private)
+		if c.result.ExitCode > 0 {
+			c.way.Failed()
+		}
 		forget()
 		quit()
 		leave()
@@ -145,6 +151,15 @@ func (c *Command) Result() (jail.Result, bool) {
 	default:
 		return jail.Result{}, false
 	}
+}
+
+// Room says that the disk of the private directory is full or nearly so, as it was
+// when the command ended, or is while it runs.
+func (c *Command) Room() string {
+	if c.running() {
+		return room(c.private)
+	}
+	return c.room
 }
 
 // Refused are the hosts that the command asked for and did not get, one

@@ -162,11 +162,6 @@ func furnish(dir string) (notices []string, err error) {
 			notices = append(notices, line)
 		}
 	}
-	var stat unix.Statfs_t
-	if unix.Statfs(dir, &stat) == nil && stat.Blocks > 0 && stat.Bavail == 0 {
-		notices = append(notices, "The disk that holds HOME and TMPDIR is full: programs that write there fail. "+
-			"Remove what you do not need, such as $GOCACHE.")
-	}
 	return notices, nil
 }
 

@@ -29,6 +29,8 @@ type Way struct {
 	mu     sync.Mutex
 	told   []string
 	beyond int
+	past   int  // connections and DNS queries that did not use the proxy
+	failed bool // the command, with any of these
 }
 
 // New is the way of one command through client.
@@ -43,14 +45,39 @@ func (w *Way) Listen() (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the proxy's listener: %w", err)
 	}
-	return closer{w.client.Open(l, w.command, w.tell)}, nil
+	return closer{w, w.client.Open(l, w.command, w.tell), openPast()}, nil
 }
 
-type closer struct{ way *egresswire.Way }
+// closer ends one command's way.
+type closer struct {
+	way     *Way
+	carried *egresswire.Way
+	past    past
+}
 
 func (c closer) Close() error {
-	c.way.Close()
+	c.carried.Close()
+	n := c.past.count()
+	c.past.close()
+	c.way.mu.Lock()
+	defer c.way.mu.Unlock()
+	c.way.past = n
 	return nil
+}
+
+// Failed says that the command has ended with an error. What it sent past its proxy
+// may be the reason, which its result and egress are told then: programs that work
+// ask for names too, as a server does for its own.
+func (w *Way) Failed() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed = w.past > 0; w.failed {
+		go w.client.Tell(egresswire.Past{Principal: w.command.Principal, Session: w.command.Session, ID: w.command.ID,
+			Count: w.past})
+	}
 }
 
 func (w *Way) tell(r egresswire.Refusal) {
@@ -66,7 +93,7 @@ func (w *Way) tell(r egresswire.Refusal) {
 }
 
 // Notices are what was refused, for the command's result: one sentence each, in
-// the order of the first time.
+// the order of the first time, and at last what went past the proxy.
 func (w *Way) Notices() []string {
 	if w == nil {
 		return nil
@@ -76,6 +103,9 @@ func (w *Way) Notices() []string {
 	notices := slices.Clone(w.told)
 	if w.beyond > 0 {
 		notices = append(notices, fmt.Sprintf("%d more connections were refused.", w.beyond))
+	}
+	if w.failed {
+		notices = append(notices, pastNotice(w.past))
 	}
 	return notices
 }

@@ -67,6 +67,9 @@ func (s *Set) startCommand(ctx context.Context, _ *mcp.CallToolRequest, in start
 	for _, line := range c.Notices {
 		out.note("%s", line)
 	}
+	if line := c.Room(); line != "" {
+		out.note("%s", line)
+	}
 	return out, nil
 }
 

@@ -38,6 +38,9 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 	for _, line := range c.Notices {
 		out.note("%s", line)
 	}
+	if line := c.Room(); line != "" {
+		out.note("%s", line)
+	}
 	for _, line := range c.Refused() {
 		out.note("%s", line)
 	}
