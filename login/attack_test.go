@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -131,12 +132,20 @@ func TestRegistration(t *testing.T) {
 			cursor, "https://www.cursor.com/agents/mcp/oauth/callback", "http://localhost:8787/callback", "cursor://evil/oauth/callback", "javascript:alert(1)",
 			"http://192.168.1.1/cb", "https://a@b.example/", "myapp:cb", "data:text/html,x", "https://x.example/#f", "https://ü.example/", "http://evil.example/",
 			"https://%D1%81laude.ai/cb", "https://claude.ai%E2%95%B1cb.evil.example/", "https://claude.ai%C2%AD.evil.example/", "https://xn--bcher-kva.example/%C3%BC",
+			// With a parameter of our own answer in it, a client would read two: also escaped, in other letters, behind
+			// a semicolon, as an array, on loopback. The twin has a parameter of the client's.
+			"https://q.example/cb?app=1&statement=2", "https://q.example/cb?code=1", "https://q.example/cb?app=1&state=x", "https://q.example/cb?iss=https://evil.example",
+			"https://q.example/cb?error=x", "https://q.example/cb?error_description=x", "https://q.example/cb?%63ode=1", "https://q.example/cb?CODE=1", "https://q.example/cb?a=1;code=2",
+			"https://q.example/cb?code[]=1", "https://q.example/cb?+code=1", "https://q.example/cb?code", "https://q.example/cb?a=%zz", "http://localhost:1/cb?code=1",
 		},
 		"token_endpoint_auth_method": "client_secret_basic", "grant_types": []string{"authorization_code", "refresh_token"}, "client_name": "Cur\u202esor\n",
 	})
 	uris, _ := a.json["redirect_uris"].([]any)
-	if a.status != 201 || len(uris) != 4 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" || strings.Contains(a.body, "null") {
+	if a.status != 201 || len(uris) != 5 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" || strings.Contains(a.body, "null") {
 		t.Errorf("%d %s", a.status, a.body)
+	}
+	if got := fmt.Sprint(uris...); strings.Count(got, "q.example") != 1 || !strings.Contains(got, "app=1&statement=2") {
+		t.Errorf("of the addresses with a query these were kept: %s", got)
 	}
 	if a.text("client_name") != "Cur sor" || a.text("client_secret") != "" {
 		t.Errorf("name %q, %s", a.text("client_name"), a.body)

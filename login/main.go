@@ -50,8 +50,7 @@ func main() {
 			{Name: "grants", Help: "list the connected clients", Main: verb("grants", 0)},
 			{Name: "revoke", Help: "withdraw one: its id in grants", Main: verb("revoke", 1)},
 			{Name: "clients", Help: "list those that registered", Main: verb("clients", 0)},
-			{Name: "health", Help: "ask a running server whether it is well",
-				Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
+			{Name: "health", Help: "ask if it is well", Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
 		},
 		Default: "serve",
 	}.Main()
@@ -62,16 +61,14 @@ var errUsage = errors.New("not started")
 
 func serve(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	set, err := settings.Load(args, os.LookupEnv, true)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
+	if errors.Is(err, flag.ErrHelp) {
 		new(settings.Settings).Table().Usage(stdout)
 		return 0
-	case err != nil:
-		err = fmt.Errorf("%w: %w", errUsage, err)
-	default:
-		err = run(ctx, set, process.NewLogger(stderr))
 	}
-	return exit(err, stderr)
+	if err != nil {
+		return exit(fmt.Errorf("%w: %w", errUsage, err), stderr)
+	}
+	return exit(run(ctx, set, process.NewLogger(stderr)), stderr)
 }
 
 // exit says what went wrong, and with which code the process ends.
@@ -106,12 +103,10 @@ func run(ctx context.Context, set *settings.Settings, log *slog.Logger) error {
 		return err
 	}
 	if !set.Config.OwnHost {
-		log.Info(`each consent asks for password or passkey again, since login.json does not say "ownHost": true ` +
-			`(docs/login.md)`)
+		log.Info(`each consent asks for password or passkey again: "ownHost" is not true in login.json (docs/login.md)`)
 	}
 	if code := site.SetupCode(); code != "" {
-		log.Warn("nobody owns this login yet: type this one-time code into the issuer's page within ten minutes",
-			"code", code)
+		log.Warn("nobody owns this login yet: type this one-time code into its page within ten minutes", "code", code)
 	}
 	log.Info("serving", "address", set.Addr, "issuer", set.Config.Issuer, "version", process.Version)
 	go func() {
@@ -158,16 +153,16 @@ func (o *Owner) Do(q Question, to *string) (err error) {
 		row("GRANT", "CLIENT", "RETURNS TO", "TOOLS", "EGRESS", "LAST USED", "UNTIL")
 		o.issuer.Store.View(func(s *store.State) {
 			for _, g := range s.Sorted() {
-				row(g.ID, quoted(g.Client.Name), client.Target(g.Redirect), strings.Join(g.Tools, ","),
-					strings.Join(g.Egress, ","),
+				tools, egress := strings.Join(g.Tools, ","), strings.Join(g.Egress, ",")
+				row(g.ID, quoted(g.Client.Name), client.Target(g.Redirect), tools, egress,
 					g.LastUsed.UTC().Format(time.RFC3339), g.Expires.UTC().Format(time.DateOnly))
 			}
 		})
 	case "clients":
 		row("CLIENT", "NAME", "RETURNS TO", "SINCE")
 		o.issuer.Store.View(func(s *store.State) {
-			for _, c := range slices.SortedFunc(maps.Values(s.Clients),
-				func(a, b *store.Client) int { return strings.Compare(a.ID, b.ID) }) {
+			for _, id := range slices.Sorted(maps.Keys(s.Clients)) {
+				c := s.Clients[id]
 				row(c.ID, quoted(c.Name), strings.Join(c.Redirects, ","), c.Created.UTC().Format(time.RFC3339))
 			}
 		})
@@ -244,9 +239,8 @@ func ask(q Question, in io.Reader, out io.Writer) error {
 			err = errors.Join(err, alone.Audit.Close(), alone.Store.Close())
 		}
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = fmt.Fprint(out, text)
 	}
-	_, err = fmt.Fprint(out, text)
 	return err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,7 @@ var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]([a-z
 func documentURL(id string) error {
 	u, err := url.Parse(id)
 	if err != nil || len(id) > 1000 || u.Scheme != "https" || u.User != nil || strings.ContainsAny(id, "?#") ||
-		len(u.Path) < 2 ||
-		u.String() != id || path.Clean(u.EscapedPath()) != strings.TrimSuffix(u.EscapedPath(), "/") {
+		len(u.Path) < 2 || u.String() != id || path.Clean(u.EscapedPath()) != strings.TrimSuffix(u.EscapedPath(), "/") {
 		return errors.New("it must be an https URL with a plain path, without query and fragment")
 	}
 	if !hostName.MatchString(u.Host) {
@@ -60,12 +60,8 @@ func documentURL(id string) error {
 // Document fetches the client whose id is a URL.
 func (f *Fetcher) Document(ctx context.Context, id string) (c *store.Client, err error) {
 	var m metadata
-	err = documentURL(id)
-	if err == nil {
-		var raw []byte
-		if raw, err = f.fetch(ctx, id); err == nil {
-			err = json.Unmarshal(raw, &m)
-		}
+	if err = documentURL(id); err == nil {
+		err = f.fetch(ctx, id, &m)
 	}
 	if err == nil && m.ID != id {
 		err = errors.New("its client_id is another")
@@ -80,33 +76,33 @@ func (f *Fetcher) Document(ctx context.Context, id string) (c *store.Client, err
 }
 
 // fetch gets JSON.
-func (f *Fetcher) fetch(ctx context.Context, from string) ([]byte, error) {
+func (f *Fetcher) fetch(ctx context.Context, from string, into any) error {
 	select {
 	case f.room <- struct{}{}:
 		defer func() { <-f.room }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer resp.Body.Close()
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answers %d; redirects are not followed", resp.StatusCode)
+		return fmt.Errorf("it answers %d; redirects are not followed", resp.StatusCode)
 	case kind != "application/json" && !strings.HasSuffix(kind, "+json"):
-		return nil, fmt.Errorf("its content type is %q, not application/json", clean(kind))
+		return fmt.Errorf("its content type is %q, not application/json", clean(kind))
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(raw) > maxDocument {
 		err = fmt.Errorf("it is larger than %d bytes", maxDocument)
 	}
-	return raw, err
+	return cmp.Or(err, json.Unmarshal(raw, into))
 }

@@ -3,6 +3,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -47,8 +48,7 @@ const (
 func (m *metadata) build(source string, now time.Time) (*store.Client, error) {
 	c := &store.Client{ID: m.ID, Name: clean(m.Name), Redirects: usable(m.Redirects), Source: source, Created: now}
 	if len(c.Redirects) == 0 {
-		return nil, &Error{"invalid_redirect_uri",
-			"no redirect URI can be used: https, http on loopback, or a link that login.json lists"}
+		return nil, &Error{"invalid_redirect_uri", "no redirect URI can be used: https, http on loopback or Cursor's"}
 	}
 	if len(m.Grants) > 0 && !slices.Contains(m.Grants, "authorization_code") {
 		return nil, &Error{"invalid_client_metadata", "grant_types must name authorization_code"}
@@ -70,8 +70,8 @@ func (m *metadata) keys(c *store.Client) error {
 	if !signed {
 		return nil
 	}
-	if u, err := url.Parse(m.JWKSURI); err != nil || m.JWKSURI != "" &&
-		(u.Scheme != "https" || u.Host == "" || u.User != nil) {
+	u, err := url.Parse(m.JWKSURI)
+	if err != nil || m.JWKSURI != "" && (u.Scheme != "https" || u.Host == "" || u.User != nil) {
 		return errors.New("jwks_uri must be an https URL")
 	}
 	if _, err := parseKeys(m.JWKS); (m.JWKSURI == "") == (err != nil) {
@@ -137,6 +137,9 @@ func ByHand(c *settings.Config) (map[string]*store.Client, error) {
 // Error is an answer of OAuth's: a code of its registry and a text for people.
 type Error struct{ Code, Text string }
 
+// Refuse makes one.
+func Refuse(code, text string) error { return &Error{code, text} }
+
 // Error is both, for logs.
 func (e *Error) Error() string { return e.Code + ": " + e.Text }
 
@@ -161,27 +164,25 @@ type Assertion struct {
 
 // Verify checks a client assertion (RFC 7523, section 3). Keys come from the client's
 // registered set only; what the header says of keys (jku, x5u, jwk) is not read.
-func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text string, audiences []string,
-	now time.Time) (*Assertion, error) {
-	bad := func(text string) (*Assertion, error) {
-		return nil, &Error{"invalid_client", "client_assertion: " + text}
-	}
+func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text, issuer string, now time.Time) (*Assertion, error) {
+	bad := func(text string) error { return Refuse("invalid_client", "client_assertion: "+text) }
 	token, err := jwt.ParseSigned(text, Algorithms)
 	if !slices.Contains(c.Methods, PrivateKeyJWT) || err != nil || len(token.Headers) != 1 {
-		return bad("not a JWT signed with RS256 or ES256, or not by a client with keys")
+		return nil, bad("not a JWT signed with RS256 or ES256, or not by a client with keys")
 	}
 	var claims jwt.Claims
 	if err := f.signed(ctx, c, token, &claims); err != nil {
-		return bad(err.Error())
+		return nil, bad(err.Error())
 	}
-	expected := jwt.Expected{Issuer: c.ID, Subject: c.ID, AnyAudience: audiences, Time: now}
+	expected := jwt.Expected{Issuer: c.ID, Subject: c.ID, Time: now}
+	expected.AnyAudience = []string{issuer, issuer + "/token", issuer + "/revoke"}
 	switch {
 	case claims.ValidateWithLeeway(expected, skew) != nil || len(claims.Audience) == 0:
-		return bad("iss and sub must be the client id, aud the issuer or the endpoint, and it must be valid now")
+		return nil, bad("iss and sub must be the client id, aud the issuer or the endpoint, and it must be valid now")
 	case claims.Expiry == nil || claims.Expiry.Time().After(now.Add(longest)):
-		return bad("exp is missing or lies more than an hour ahead")
+		return nil, bad("exp is missing or lies more than an hour ahead")
 	case claims.ID == "":
-		return bad("jti is missing")
+		return nil, bad("jti is missing")
 	}
 	sum := sha256.Sum256([]byte(c.ID + "\x00" + claims.ID))
 	return &Assertion{ID: hex.EncodeToString(sum[:16]), Until: claims.Expiry.Time().Add(skew)}, nil
@@ -189,12 +190,11 @@ func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text string, audi
 
 // signed checks the signature by the client's keys as they are now.
 func (f *Fetcher) signed(ctx context.Context, c *store.Client, token *jwt.JSONWebToken, claims *jwt.Claims) error {
-	raw, err := c.JWKS, error(nil)
+	raw := json.RawMessage(c.JWKS)
 	if c.JWKSURI != "" {
-		raw, err = f.fetch(ctx, c.JWKSURI)
-	}
-	if err != nil {
-		return err
+		if err := f.fetch(ctx, c.JWKSURI, &raw); err != nil {
+			return err
+		}
 	}
 	set, err := parseKeys(raw)
 	if err != nil {
@@ -202,9 +202,8 @@ func (f *Fetcher) signed(ctx context.Context, c *store.Client, token *jwt.JSONWe
 	}
 	for _, k := range set.Keys {
 		h := token.Headers[0]
-		fits := (h.KeyID == "" || k.KeyID == "" || h.KeyID == k.KeyID) &&
-			(k.Algorithm == "" || k.Algorithm == h.Algorithm)
-		if fits && token.Claims(k.Key, claims) == nil {
+		named := h.KeyID == "" || k.KeyID == "" || h.KeyID == k.KeyID
+		if named && cmp.Or(k.Algorithm, h.Algorithm) == h.Algorithm && token.Claims(k.Key, claims) == nil {
 			return nil
 		}
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -31,6 +32,10 @@ func usable(uris []string) (kept []string) {
 // them may stand escaped either: the page shows it decoded, letters that look like others.
 var printable = regexp.MustCompile("^[!$-&(-;=?A-[\\]^_`a-z{|}~]{1,1000}$")
 
+// ours are the parameters of our answer (RFC 6749, section 4.1.2; RFC 9207). With one of
+// them registered a client would get two, and might believe the wrong one.
+var ours = regexp.MustCompile(`(?i)^\s*(code|state|iss|error(_description|_uri)?)\s*(\[.*)?$`)
+
 // cursorLink is Cursor's, the only redirect URI with an app's own scheme that is taken.
 const cursorLink = "cursor://anysphere.cursor-mcp/oauth/callback"
 
@@ -46,7 +51,10 @@ func allowed(raw string) bool {
 		return false
 	}
 	_, err = strconv.ParseUint(cmp.Or(u.Port(), "0"), 10, 16)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
+	q, wrong := url.ParseQuery(u.RawQuery)
+	taken := slices.ContainsFunc(slices.Collect(maps.Keys(q)), ours.MatchString)
+	return err == nil && wrong == nil && !taken &&
+		(u.Scheme == "https" || u.Scheme == "http" && settings.Loopback(u))
 }
 
 // Matches reports whether uri is one of the client's: equal byte for byte, except
@@ -70,7 +78,7 @@ func loopback(raw string) string {
 
 // Local reports whether every redirect URI is on loopback: any program on the owner's
 // machine could claim to be such a client.
-func Local(c *store.Client) bool {
+func Local(c store.Client) bool {
 	return !slices.ContainsFunc(c.Redirects, func(raw string) bool { return loopback(raw) == "" })
 }
 

@@ -35,9 +35,8 @@ func (i *Issuer) tokens(g *store.Grant) (*Tokens, error) {
 	}
 	until := slices.MinFunc([]time.Time{now.Add(AccessLife), g.Expires}, time.Time.Compare)
 	claims := access{
-		Issuer: i.Config.Issuer, Subject: i.Config.Subject, Audience: g.Resource, Expires: until.Unix(),
-		Issued: now.Unix(),
-		ID:     rand.Text(), Client: g.Client.ID, Scope: g.Scope, Grant: g.ID,
+		Issuer: i.Config.Issuer, Subject: i.Config.Subject, Audience: g.Resource, Scope: g.Scope, Grant: g.ID,
+		Expires: until.Unix(), Issued: now.Unix(), ID: rand.Text(), Client: g.Client.ID,
 		Tools: both(g.Tools, resource.Grants), Egress: both(g.Egress, resource.Egress),
 	}
 	var key store.SigningKey
@@ -68,9 +67,9 @@ func sign(key store.SigningKey, claims access) (string, error) {
 func (i *Issuer) PublicKeys() (set jose.JSONWebKeySet) {
 	i.Store.View(func(s *store.State) {
 		for _, k := range s.Signing {
-			if private, err := k.Key(); err == nil {
-				set.Keys = append(set.Keys, jose.JSONWebKey{Key: private.Public(), KeyID: k.ID, Algorithm: "ES256",
-					Use: "sig"})
+			if own, err := k.Key(); err == nil {
+				public := jose.JSONWebKey{Key: own.Public(), KeyID: k.ID, Algorithm: "ES256", Use: "sig"}
+				set.Keys = append(set.Keys, public)
 			}
 		}
 	})

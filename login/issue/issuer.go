@@ -3,6 +3,7 @@
 package issue
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -42,7 +43,7 @@ type Issuer struct {
 	codes owner.Memory[*code]
 }
 
-func refuse(code, text string) error { return &client.Error{Code: code, Text: text} }
+var refuse = client.Refuse
 
 // Note records what happened in the audit: names and values in turn.
 func (i *Issuer) Note(event, grant string, pairs ...string) error {
@@ -57,7 +58,6 @@ func (i *Issuer) Note(event, grant string, pairs ...string) error {
 type Proof struct {
 	ClientID  string
 	Assertion string
-	Audiences []string // that an assertion may name
 }
 
 // prove authenticates the client as it was when the owner agreed.
@@ -66,7 +66,7 @@ func (i *Issuer) prove(ctx context.Context, c *store.Client, p Proof) (*client.A
 	case p.ClientID != c.ID && (p.ClientID != "" || p.Assertion == ""):
 		return nil, refuse("invalid_grant", "this was given to another client")
 	case p.Assertion != "":
-		return i.Fetch.Verify(ctx, c, p.Assertion, p.Audiences, i.Now())
+		return i.Fetch.Verify(ctx, c, p.Assertion, i.Config.Issuer, i.Now())
 	case !slices.Contains(c.Methods, client.None):
 		return nil, refuse("invalid_client", "this client must authenticate with private_key_jwt")
 	}
@@ -102,11 +102,11 @@ func Scope(asked string) string {
 
 // Approve makes the code for an approval.
 func (i *Issuer) Approve(a Approval) (string, error) {
-	a.Grant.ID = strings.ToLower(rand.Text())
-	err := i.Note("consent", a.Grant.ID, "client", a.Grant.Client.ID, "redirect", a.Grant.Redirect, "resource",
-		a.Grant.Resource,
-		"tools", strings.Join(a.Grant.Tools, ","), "egress", strings.Join(a.Grant.Egress, ","), "expires",
-		a.Grant.Expires.UTC().Format(time.RFC3339))
+	g := &a.Grant
+	g.ID = strings.ToLower(rand.Text())
+	err := i.Note("consent", g.ID, "client", g.Client.ID, "redirect", g.Redirect, "resource", g.Resource,
+		"tools", strings.Join(g.Tools, ","), "egress", strings.Join(g.Egress, ","),
+		"expires", g.Expires.UTC().Format(time.RFC3339))
 	return i.codes.Keep(&code{approval: a, made: i.Now()}, maxCodes, i.Now(), i.Now().Add(codeKept)), err
 }
 
@@ -132,10 +132,8 @@ func (i *Issuer) Exchange(ctx context.Context, p Proof, code, redirect, verifier
 	}
 	if found.used.Swap(true) {
 		err := i.Store.Update(func(s *store.State) error { s.Revoke(a.Grant.ID, i.Now()); return nil })
-		if err = errors.Join(err, i.Note("code_reused", a.Grant.ID)); err != nil {
-			return nil, err
-		}
-		return nil, refuse("invalid_grant", "the code was used before; what it gave is withdrawn")
+		err = errors.Join(err, i.Note("code_reused", a.Grant.ID))
+		return nil, cmp.Or(err, refuse("invalid_grant", "the code was used before; what it gave is withdrawn"))
 	}
 	_, audience := i.Config.Find(resource)
 	switch {

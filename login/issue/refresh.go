@@ -86,11 +86,9 @@ func (i *Issuer) Refresh(ctx context.Context, p Proof, token, resource string) (
 	case err != nil:
 		return nil, err
 	case verdict == replay:
-		return nil, refuse("invalid_grant", "the refresh token was used before: this grant is withdrawn, authorize "+
-			"again")
+		return nil, refuse("invalid_grant", "the refresh token was used before: the grant is withdrawn")
 	case verdict == spent:
-		return nil, refuse("invalid_grant", fmt.Sprintf("the refresh token came %d times more than once: use its "+
-			"successor", MaxGrace))
+		return nil, refuse("invalid_grant", fmt.Sprintf("it came more than %d times again: use the next", MaxGrace))
 	}
 	return i.tokens(&g)
 }

@@ -69,12 +69,11 @@ type Ceremony struct{ Options, State string }
 
 // Ask begins a sign-in.
 func (p *Passkeys) Ask() (*Ceremony, error) {
-	assertion, session,
-		err := p.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	asked, session, err := p.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
 		return nil, err
 	}
-	return p.seal("ask", assertion.Response, session)
+	return p.seal("ask", asked.Response, session)
 }
 
 // Offer begins the registration of one more passkey.
@@ -94,12 +93,12 @@ func (p *Passkeys) seal(purpose string, options any, session *webauthn.SessionDa
 	return &Ceremony{string(raw), Sign(p.key, purpose, string(state))}, errors.Join(err, wrong)
 }
 
+var errPage = errors.New("this answer is not readable, came before, or its page is too old: open the page again")
+
 // opened returns the session of a state that was sealed here.
-func (p *Passkeys) opened(purpose, state string) (s webauthn.SessionData, err error) {
-	if json.Unmarshal([]byte(Opened(p.key, purpose, state)), &s) != nil || time.Now().After(s.Expires) {
-		return s, errors.New("the page is too old: open it again")
-	}
-	return s, nil
+func (p *Passkeys) opened(purpose, state string) (s webauthn.SessionData, ok bool) {
+	err := json.Unmarshal([]byte(Opened(p.key, purpose, state)), &s)
+	return s, err == nil && time.Now().Before(s.Expires)
 }
 
 // once marks the challenge of a right answer as used.
@@ -108,7 +107,7 @@ func (p *Passkeys) once(s webauthn.SessionData) error {
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.used, func(_ string, until time.Time) bool { return time.Now().After(until) })
 	if _, again := p.used[s.Challenge]; again {
-		return errors.New("this answer came before: open the page again")
+		return errPage
 	}
 	p.used[s.Challenge] = s.Expires
 	return nil
@@ -117,12 +116,9 @@ func (p *Passkeys) once(s webauthn.SessionData) error {
 // Check finishes a sign-in and returns the credential as it is now.
 func (p *Passkeys) Check(have []store.Passkey, state, answer string) (*webauthn.Credential, error) {
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
-	if err != nil {
-		return nil, errors.New("the browser's answer is not readable")
-	}
-	s, err := p.opened("ask", state)
-	if err != nil {
-		return nil, err
+	s, ok := p.opened("ask", state)
+	if err != nil || !ok {
+		return nil, errPage
 	}
 	find := func(_, handle []byte) (webauthn.User, error) {
 		if !bytes.Equal(handle, person{}.WebAuthnID()) {
@@ -143,12 +139,9 @@ func (p *Passkeys) Check(have []store.Passkey, state, answer string) (*webauthn.
 // Accept finishes a registration.
 func (p *Passkeys) Accept(have []store.Passkey, state, answer string) (*webauthn.Credential, error) {
 	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
-	if err != nil {
-		return nil, errors.New("the browser's answer is not readable")
-	}
-	s, err := p.opened("offer", state)
-	if err != nil {
-		return nil, err
+	s, ok := p.opened("offer", state)
+	if err != nil || !ok {
+		return nil, errPage
 	}
 	credential, err := p.web.CreateCredential(person(have), s, parsed)
 	if err != nil {

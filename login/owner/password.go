@@ -33,8 +33,8 @@ var (
 func derive(password string, salt []byte) string {
 	hashing.Lock()
 	defer hashing.Unlock()
-	return form + b64.EncodeToString(salt) + "$" +
-		b64.EncodeToString(argon2.IDKey([]byte(password), salt, 3, 64<<10, 1, 32))
+	key := argon2.IDKey([]byte(password), salt, 3, 64<<10, 1, 32)
+	return form + b64.EncodeToString(salt) + "$" + b64.EncodeToString(key)
 }
 
 // HashPassword makes the PHC form that the state keeps.

@@ -67,53 +67,50 @@ func (c *Config) parse(raw []byte, m *config.Mistakes) {
 		m.Add("login.json is not readable: %v", err)
 		return
 	}
-	u, ok := plainURL(c.Issuer)
+	path, ok := plainURL(c.Issuer)
+	c.Base, c.Subject = path, cmp.Or(c.Subject, "owner")
 	m.Unless(ok, `issuer %q: write the public URL, such as "https://HOST/mcp-login" (http only on loopback)`, c.Issuer)
-	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: clients compare it byte for byte, leave "+
-		"it out", c.Issuer)
-	if c.Subject = cmp.Or(c.Subject, "owner"); ok {
-		c.Base = u.Path
-	}
+	m.Unless(!strings.HasSuffix(c.Issuer, "/"), "issuer %q ends in a slash: leave it out, clients compare", c.Issuer)
 	m.Unless(subjectForm.MatchString(c.Subject), "subject %q: write 1 to 64 of A-Z a-z 0-9 . _ @ | : -", c.Subject)
 	m.Unless(len(c.Resources) > 0, `resources is empty: name each MCP URL, such as "https://HOST/mcp-oauth/sandbox/mcp"`)
 	for i := range c.Resources {
-		c.Resources[i].check(fmt.Sprintf("resources[%d]", i), m)
+		c.Resources[i].check(func(ok bool, format string, args ...any) {
+			m.Unless(ok, fmt.Sprintf("resources[%d]: ", i)+format, args...)
+		})
 	}
 }
 
-// plainURL is https, or http on loopback, with host and path and nothing else.
-func plainURL(raw string) (*url.URL, bool) {
+// plainURL is https, or http on loopback, with host and path and nothing else. It returns the path.
+func plainURL(raw string) (string, bool) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, false
+		return "", false
 	}
 	bare := u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "" && u.String() == raw
-	return u, bare && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u))
+	return u.Path, bare && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u))
 }
 
-func (r *Resource) check(at string, m *config.Mistakes) {
+func (r *Resource) check(unless func(ok bool, format string, args ...any)) {
 	_, ok := plainURL(r.URL)
-	m.Unless(ok, "%s: url %q: write the https URL that is typed into the client", at, r.URL)
-	m.Unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims,
-		"%s: grants needs 1 to %d entries, egress at most as many", at, maxClaims)
+	unless(ok, "url %q: write the https URL that is typed into the client", r.URL)
+	unless(len(r.Grants) > 0 && len(r.Grants) <= maxClaims && len(r.Egress) <= maxClaims,
+		"grants needs 1 to %d entries, egress at most as many", maxClaims)
 	for _, g := range r.Grants {
-		m.Unless(grantForm.MatchString(g), "%s: grant %q: write tool, server/tool, server/*, * or ask: before one of "+
-			"them", at, g)
+		unless(grantForm.MatchString(g), "grant %q: write tool, server/tool, server/*, * or ask: before one of them", g)
 	}
 	for _, e := range r.Egress {
-		m.Unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "%s: egress %q is no rule", at, e)
+		unless(e != "" && !strings.ContainsAny(e, " \t\r\n,"), "egress %q is no rule", e)
 	}
 	if r.Ticked == nil {
 		r.Ticked = &r.Grants
 	}
 	for _, t := range *r.Ticked {
-		m.Unless(slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t),
-			"%s: ticked %q stands in neither grants nor egress", at, t)
+		offered := slices.Contains(r.Grants, t) || slices.Contains(r.Egress, t)
+		unless(offered, "ticked %q stands in neither grants nor egress", t)
 	}
 	var err error
 	r.Days, err = strconv.Atoi(strings.TrimSuffix(cmp.Or(r.Expires, "90d"), "d"))
-	m.Unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "%s: expires %q: write days, 1d to %dd", at, r.Expires,
-		MaxDays)
+	unless(err == nil && r.Days > 0 && r.Days <= MaxDays, "expires %q: write days, 1d to %dd", r.Expires, MaxDays)
 	r.Name = cmp.Or(r.Name, r.URL)
 }
 
@@ -172,19 +169,15 @@ func (s *Settings) Table() config.Table {
 	return config.Table{
 		Command: "sallyport-login serve", Intro: "Serves OAuth to assistants, and pages to the owner (docs/login.md).",
 		Settings: []config.Setting{
-			{Env: "LOGIN_STATE_DIR", Required: true, Set: config.Text(&s.StateDir),
-				Help: "folder of keys, grants and clients, which only login can read, mode 0700"},
+			{Env: "LOGIN_STATE_DIR", Required: true, Set: config.Text(&s.StateDir), Help: "login's folder, mode 0700"},
 			{Env: "LOGIN_REVOKED_FILE", Set: config.Text(&s.RevokedFile),
-				Help: `what the edge reads, in a folder of its own; otherwise "revoked" in the folder ` +
-					`LOGIN_STATE_DIR-revoked`},
-			{Env: "LOGIN_AUDIT_FILE", Default: "off", Set: config.Text(&s.AuditFile),
-				Help: "the audit's chain, in a folder of its own (docs/audit.md)"},
+				Help: `what the edge reads, in a folder of its own; otherwise LOGIN_STATE_DIR-revoked/revoked`},
+			{Env: "LOGIN_AUDIT_FILE", Default: "off", Set: config.Text(&s.AuditFile), Help: "audit (docs/audit.md)"},
 			{Env: "LOGIN_ADDR", Default: DefaultAddr, Set: config.Address(&s.Addr),
 				Help: "address to listen on; beyond loopback only with LOGIN_IN_CONTAINER"},
 			{Env: "LOGIN_IN_CONTAINER", Default: "false", Bool: true, Set: config.Switch(&s.inContainer),
 				Help: "this is a container: allow an address that is not loopback"},
-			{Env: "LOGIN_CONFIG", Required: true, Set: config.Text(&s.configFile),
-				Help: "login.json: issuer and resources"},
+			{Env: "LOGIN_CONFIG", Required: true, Set: config.Text(&s.configFile), Help: "login.json (docs/login.md)"},
 		},
 	}
 }
@@ -207,8 +200,7 @@ func Load(args []string, env config.Lookup, all bool) (*Settings, error) {
 	s.RevokedFile = cmp.Or(s.RevokedFile, filepath.Join(filepath.Clean(s.StateDir)+"-revoked", "revoked"))
 	in, err := filepath.Rel(s.StateDir, filepath.Dir(s.RevokedFile))
 	apart := s.StateDir == "" || err != nil || in == ".." || strings.HasPrefix(in, "../")
-	m.Unless(apart, "LOGIN_REVOKED_FILE %q lies in LOGIN_STATE_DIR, which the edge must not read: give it a folder "+
-		"of its own", s.RevokedFile)
+	m.Unless(apart, "LOGIN_REVOKED_FILE %q lies in LOGIN_STATE_DIR: give it a folder of its own", s.RevokedFile)
 	m.Unless(s.Addr == "" || s.inContainer || config.IsLoopback(s.Addr),
 		"LOGIN_ADDR %q is no loopback address: only Traefik on this machine may reach it", s.Addr)
 	if s.configFile != "" {
@@ -223,6 +215,5 @@ func Load(args []string, env config.Lookup, all bool) (*Settings, error) {
 
 // Loopback reports whether a URL's host is this machine, by name or literal.
 func Loopback(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	return config.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))
 }

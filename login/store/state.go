@@ -80,9 +80,8 @@ var grantID = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
 func newState() State {
 	return State{
-		Secret:  []byte(rand.Text() + rand.Text()),
-		Clients: map[string]*Client{}, Grants: map[string]*Grant{}, Revoked: map[string]time.Time{},
-		Assertions: map[string]time.Time{},
+		Secret: []byte(rand.Text() + rand.Text()), Clients: map[string]*Client{}, Grants: map[string]*Grant{},
+		Revoked: map[string]time.Time{}, Assertions: map[string]time.Time{},
 	}
 }
 
@@ -149,9 +148,9 @@ func (s *State) Revoke(id string, now time.Time) {
 
 // Sorted lists copies of the grants, the one last used first.
 func (s *State) Sorted() (list []Grant) {
-	for _, g := range slices.SortedFunc(maps.Values(s.Grants),
-		func(a, b *Grant) int { return b.LastUsed.Compare(a.LastUsed) }) {
+	for _, g := range s.Grants {
 		list = append(list, *g)
 	}
+	slices.SortFunc(list, func(a, b Grant) int { return b.LastUsed.Compare(a.LastUsed) })
 	return list
 }

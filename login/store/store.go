@@ -38,11 +38,9 @@ type Store struct {
 // cannot be read is renamed to state.json.corrupt-TIME and said; login then begins
 // anew, but what the list names stays revoked.
 func Open(path, revoked string, say func(string)) (*Store, error) {
-	if err := errors.Join(os.MkdirAll(path, 0o700), os.MkdirAll(filepath.Dir(revoked), 0o700)); err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
+	err := errors.Join(os.MkdirAll(path, 0o700), os.MkdirAll(filepath.Dir(revoked), 0o700))
+	info, wrong := os.Stat(path)
+	if err = errors.Join(err, wrong); err == nil && info.Mode().Perm()&0o077 != 0 {
 		err = fmt.Errorf("%s is open to others (%v): chmod 0700 it", path, info.Mode().Perm())
 	}
 	if err != nil {

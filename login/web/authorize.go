@@ -20,10 +20,9 @@ import (
 
 // request is an authorization request that was found good, as the consent page shows it.
 type request struct {
-	grant     store.Grant // what is known of it
-	state     string
-	challenge string
-	resource  *settings.Resource
+	issue.Approval // what is known of it
+	state          string
+	resource       *settings.Resource
 }
 
 // authorize is RFC 6749, section 3.1. A stranger gets the sign-in page whatever they
@@ -43,16 +42,16 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		s.fault(w, nil, "invalid_client", err.Error())
 		return
 	}
-	a := &request{state: q.Get("state"), challenge: q.Get("code_challenge")}
-	a.grant = store.Grant{Client: *c, Redirect: q.Get("redirect_uri"), Scope: issue.Scope(q.Get("scope"))}
-	if a.grant.Redirect == "" && len(c.Redirects) == 1 {
-		a.grant.Redirect = c.Redirects[0]
+	a := &request{state: q.Get("state"), Approval: issue.Approval{Challenge: q.Get("code_challenge")}}
+	a.Grant = store.Grant{Client: *c, Redirect: q.Get("redirect_uri"), Scope: issue.Scope(q.Get("scope"))}
+	if a.Grant.Redirect == "" && len(c.Redirects) == 1 {
+		a.Grant.Redirect = c.Redirects[0]
 	}
-	if !client.Matches(c, a.grant.Redirect) {
-		s.fault(w, nil, "invalid_request", fmt.Sprintf("%q is no redirect URI of this client", a.grant.Redirect))
+	if !client.Matches(c, a.Grant.Redirect) {
+		s.fault(w, nil, "invalid_request", fmt.Sprintf("%q is no redirect URI of this client", a.Grant.Redirect))
 		return
 	}
-	a.resource, a.grant.Resource = s.Config.Find(q.Get("resource"))
+	a.resource, a.Grant.Resource = s.Config.Find(q.Get("resource"))
 	if code, text := check(a, q); code != "" {
 		s.fault(w, a, code, text)
 		return
@@ -69,7 +68,7 @@ func check(a *request, q url.Values) (code, text string) {
 		return "unsupported_response_type", "response_type must be code"
 	case q.Has("response_mode") && q.Get("response_mode") != "query":
 		return "invalid_request", "response_mode must be query"
-	case q.Get("code_challenge_method") != "S256" || !issue.ValidChallenge(a.challenge):
+	case q.Get("code_challenge_method") != "S256" || !issue.ValidChallenge(a.Challenge):
 		return "invalid_request", "PKCE is required: code_challenge with code_challenge_method S256"
 	case len(a.state) > 4096:
 		return "invalid_request", "state is longer than 4096 bytes"
@@ -88,8 +87,8 @@ func (s *Server) back(a *request, name, value, text string) template.URL {
 	if text != "" {
 		q.Set("error_description", text)
 	}
-	sep := map[bool]string{true: "&", false: "?"}[strings.Contains(a.grant.Redirect, "?")]
-	return template.URL(a.grant.Redirect + sep + q.Encode()) // checked by client.Matches
+	sep := map[bool]string{true: "&", false: "?"}[strings.Contains(a.Grant.Redirect, "?")]
+	return template.URL(a.Grant.Redirect + sep + q.Encode()) // checked by client.Matches
 }
 
 // fault says what is wrong with a request. Nobody is redirected, since whoever
@@ -97,7 +96,7 @@ func (s *Server) back(a *request, name, value, text string) template.URL {
 func (s *Server) fault(w http.ResponseWriter, a *request, code, text string) {
 	v := s.view("This request cannot be answered", text, nil, false)
 	if a != nil {
-		v.Target, v.Back = client.Target(a.grant.Redirect), s.back(a, "error", code, text)
+		v.Target, v.Back = client.Target(a.Grant.Redirect), s.back(a, "error", code, text)
 	}
 	s.show(w, http.StatusBadRequest, "fault", v)
 }
@@ -106,14 +105,8 @@ func (s *Server) fault(w http.ResponseWriter, a *request, code, text string) {
 func (s *Server) consentPage(w http.ResponseWriter, status int, session *owner.Session, id string, a *request,
 	ticked []string, wrong string) {
 	v := s.view("Connect a client", wrong, session, !s.Config.OwnHost)
-	c := a.grant.Client
-	v.Target, v.Request, v.Client, v.Resource, v.Audience = client.Target(a.grant.Redirect), id, &c, a.resource,
-		a.grant.Resource
-	v.Local, v.FromDocument, v.AskAgain, v.Ticked, v.Days = client.Local(&c), c.Source == "document", !s.Config.OwnHost,
-		ticked, a.resource.Days
-	if c.Name == "" {
-		c.Name = v.Target
-	}
+	v.Request, v.Asked, v.Target = id, a.Grant, client.Target(a.Grant.Redirect)
+	v.Resource, v.Ticked, v.AskAgain = a.resource, ticked, !s.Config.OwnHost
 	s.show(w, status, "consent", v)
 }
 
@@ -139,8 +132,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 		err = s.proved(r)
 	}
 	if err != nil {
-		s.consentPage(w, http.StatusForbidden, session, id, a, slices.Concat(r.PostForm["tools"], r.PostForm["egress"]),
-			err.Error())
+		ticked := slices.Concat(r.PostForm["tools"], r.PostForm["egress"])
+		s.consentPage(w, http.StatusForbidden, session, id, a, ticked, err.Error())
 		return
 	}
 	if !session.Shown.End(id, false) { // sent twice at once
@@ -158,7 +151,8 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 // decision reads what was ticked. The values are the grants themselves; one that was
 // not offered is refused.
 func (s *Server) decision(a *request, r *http.Request) (*issue.Approval, error) {
-	g := a.grant
+	approval := a.Approval
+	g := &approval.Grant
 	g.Tools, g.Egress = r.PostForm["tools"], append([]string{}, r.PostForm["egress"]...)
 	days, err := strconv.Atoi(r.PostForm.Get("days"))
 	offered := func(some, of []string) bool {
@@ -173,13 +167,13 @@ func (s *Server) decision(a *request, r *http.Request) (*issue.Approval, error) 
 		return nil, errors.New("tick at least one thing that it may call, or deny")
 	}
 	g.Expires = s.Now().Add(time.Duration(days) * 24 * time.Hour)
-	return &issue.Approval{Grant: g, Challenge: a.challenge}, nil
+	return &approval, nil
 }
 
 // returnPage sends the browser back by navigation. A redirect as the answer to the form
 // would be stopped by form-action in Chromium.
 func (s *Server) returnPage(w http.ResponseWriter, title string, a *request, to template.URL) {
 	v := s.view(title, "", nil, false)
-	v.Return, v.Target = to, client.Target(a.grant.Redirect)
+	v.Return, v.Target = to, client.Target(a.Grant.Redirect)
 	s.show(w, http.StatusOK, "return", v)
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -137,8 +138,7 @@ func (s *Server) addPasskey(r *http.Request, session *owner.Session) error {
 	if err != nil {
 		return err
 	}
-	name := []rune(r.PostForm.Get("name") + map[bool]string{true: "passkey " +
-		rand.Text()[:4]}[r.PostForm.Get("name") == ""])
+	name := []rune(cmp.Or(r.PostForm.Get("name"), "passkey "+rand.Text()[:4]))
 	added := store.Passkey{Name: string(name[:min(len(name), 40)]), Created: s.Now(), Credential: *credential}
 	return s.own(session, "passkey_added", func(st *store.State) { st.Passkeys = append(st.Passkeys, added) })
 }

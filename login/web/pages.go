@@ -21,10 +21,9 @@ import (
 var assets embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"day": func(t time.Time) string { return t.UTC().Format("2 January 2006") }, "target": client.Target,
-	"id": passkeyID, "says": says,
+	"id": passkeyID, "says": says, "target": client.Target, "local": client.Local, "has": slices.Contains[[]string],
+	"day":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
 	"minute": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	"has":    slices.Contains[[]string],
 	"after":  func(t time.Time, days int) time.Time { return t.AddDate(0, 0, days) },
 }).ParseFS(assets, "assets/pages.html"))
 
@@ -37,13 +36,11 @@ type view struct {
 	Now                                            time.Time
 
 	// The consent page.
-	Request                       string
-	Client                        *store.Client
-	Resource                      *settings.Resource
-	Audience                      string
-	Ticked                        []string
-	Days                          int
-	Local, FromDocument, AskAgain bool
+	Request  string
+	Asked    store.Grant // what is known of it
+	Resource *settings.Resource
+	Ticked   []string
+	AskAgain bool
 
 	// The list.
 	Grants    []store.Grant
@@ -101,10 +98,6 @@ func (s *Server) show(w http.ResponseWriter, status int, name string, v view) {
 }
 
 func asset(w http.ResponseWriter, r *http.Request) {
-	name := path.Base(strings.TrimSuffix(r.URL.Path, "/"))
-	w.Header().Set("Content-Type", map[string]string{".css": "text/css",
-		".js": "text/javascript"}[path.Ext(name)]+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	raw, _ := assets.ReadFile("assets/" + name) // routed by name
-	_, _ = w.Write(raw)
+	http.ServeFileFS(w, r, assets, "assets/"+path.Base(r.URL.Path)) // routed by name
 }

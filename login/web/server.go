@@ -50,16 +50,15 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 	var err, wrong error
 	s.byHand, err = client.ByHand(i.Config)
 	s.passkeys, wrong = owner.NewPasskeys(i.Config.Issuer, s.secret)
-	base, metadata := i.Config.Base, route{http.MethodGet, true, s.metadata}
+	base, metadata := i.Config.Base, document(s.metadata)
 	s.routes = map[string]route{
 		"/.well-known/oauth-authorization-server" + base: metadata,
 		base + "/.well-known/oauth-authorization-server": metadata,
 		"/.well-known/openid-configuration" + base:       metadata,
 		base + "/.well-known/openid-configuration":       metadata,
-		"/healthz": {http.MethodGet, true,
-			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, "ok") }},
-		base + "/jwks.json": {http.MethodGet, true,
-			func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, s.PublicKeys()) }},
+
+		"/healthz":           document(func() any { return "ok" }),
+		base + "/jwks.json":  document(func() any { return s.PublicKeys() }),
 		base + "/token":      {http.MethodPost, true, s.token},
 		base + "/register":   {http.MethodPost, true, s.register},
 		base + "/revoke":     {http.MethodPost, true, s.revoke},
@@ -73,6 +72,11 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 		base + "/passkey.js": {http.MethodGet, false, asset},
 	}
 	return s, errors.Join(err, wrong)
+}
+
+// document is what everybody may read.
+func document(body func() any) route {
+	return route{http.MethodGet, true, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, body()) }}
 }
 
 // How long a request's body may take to come, and its answer to be taken.
@@ -115,9 +119,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // metadata answers RFC 8414, and the same at OpenID Connect's places, where some
 // clients look first. The last two members are there only since OpenID's readers want them.
-func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) metadata() any {
 	at, methods := s.Config.Issuer, []string{client.None, client.PrivateKeyJWT}
-	answer(w, http.StatusOK, map[string]any{
+	return map[string]any{
 		"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token",
 		"registration_endpoint": at + "/register", "revocation_endpoint": at + "/revoke", "jwks_uri": at + "/jwks.json",
 		"scopes_supported":         []string{"mcp", "offline_access"},
@@ -128,11 +132,9 @@ func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
 		"token_endpoint_auth_signing_alg_values_supported":      client.Algorithms,
 		"revocation_endpoint_auth_methods_supported":            methods,
 		"revocation_endpoint_auth_signing_alg_values_supported": client.Algorithms,
-		"authorization_response_iss_parameter_supported":        true,
-		"client_id_metadata_document_supported":                 true,
-		"subject_types_supported":                               []string{"public"},
-		"id_token_signing_alg_values_supported":                 []string{"ES256"},
-	})
+		"authorization_response_iss_parameter_supported":        true, "client_id_metadata_document_supported": true,
+		"subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"ES256"},
+	}
 }
 
 // fail answers with OAuth's JSON error (RFC 6749, section 5.2).

@@ -99,8 +99,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, setup bool) {
 	if next, err := url.ParseQuery(r.PostForm.Get("next")); err == nil && next.Has("client_id") {
 		to = s.Config.Base + "/authorize?" + next.Encode()
 	}
-	w.Header().Set("Location", to)
-	w.WriteHeader(http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // proved checks the password or passkey that came with a form. A passkey is never delayed.
@@ -109,8 +108,8 @@ func (s *Server) proved(r *http.Request) error {
 		return s.provedByPasskey(r.PostForm.Get("state"), answer)
 	}
 	hash, _ := s.Store.Proofs()
-	return s.guess(r, "that was not right: try again",
-		func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) })
+	right := func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) }
+	return s.guess(r, "that was not right: try again", right)
 }
 
 // guess runs a check under the throttle.
@@ -154,12 +153,9 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 
 // setup takes the one-time code of the first start.
 func (s *Server) setup(w http.ResponseWriter, r *http.Request) {
-	wrong := "this is not the code of the last start, or it was used, or ten minutes are over: restart login for a " +
-		"new one"
-	s.enter(w, r, true, s.guess(r, wrong, func() bool {
-		return !s.claimed() &&
-			s.code.Use(r.PostForm.Get("code"), s.Now())
-	}))
+	right := func() bool { return !s.claimed() && s.code.Use(r.PostForm.Get("code"), s.Now()) }
+	wrong := "this is not the code of the last start, or it is used or ten minutes old: restart login for a new one"
+	s.enter(w, r, true, s.guess(r, wrong, right))
 }
 
 // enter begins a session, or says what was wrong.

@@ -17,23 +17,21 @@ import (
 	"github.com/sallyport-dev/sallyport/login/store"
 )
 
+const formType = "application/x-www-form-urlencoded"
+
 // ask reads a body of parameters, and what the client says of itself.
-func (s *Server) ask(r *http.Request) (url.Values, issue.Proof, error) {
-	bad := func(text string) (url.Values, issue.Proof, error) {
-		return nil, issue.Proof{}, &client.Error{Code: "invalid_request", Text: text}
-	}
+func (s *Server) ask(r *http.Request) (f url.Values, p issue.Proof, err error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind != "application/x-www-form-urlencoded" || r.ParseForm() != nil {
-		return bad("the body must be application/x-www-form-urlencoded, of at most 64 KiB")
+	if kind != formType || r.ParseForm() != nil {
+		return f, p, client.Refuse("invalid_request", "the body must be "+formType+", of at most 64 KiB")
 	}
-	f := r.PostForm
+	f = r.PostForm
 	if name := twice(f); name != "" {
-		return bad(name + " comes twice")
+		return f, p, client.Refuse("invalid_request", name+" comes twice")
 	}
-	p := issue.Proof{ClientID: f.Get("client_id"), Assertion: f.Get("client_assertion")}
-	p.Audiences = []string{s.Config.Issuer, s.Config.Issuer + "/token", s.Config.Issuer + "/revoke"}
+	p.ClientID, p.Assertion = f.Get("client_id"), f.Get("client_assertion")
 	if p.Assertion != "" && f.Get("client_assertion_type") != client.AssertionType {
-		return bad("client_assertion_type must be " + client.AssertionType)
+		return f, p, client.Refuse("invalid_request", "client_assertion_type must be "+client.AssertionType)
 	}
 	return f, p, nil
 }
@@ -50,7 +48,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	case kind == "refresh_token":
 		tokens, err = s.Refresh(r.Context(), p, f.Get("refresh_token"), f.Get("resource"))
 	default:
-		err = &client.Error{Code: "unsupported_grant_type", Text: "use authorization_code or refresh_token"}
+		err = client.Refuse("unsupported_grant_type", "use authorization_code or refresh_token")
 	}
 	if err != nil {
 		s.failed(w, err)
@@ -142,8 +140,8 @@ func void(c *store.Client, now time.Time) bool {
 // oldest where there are too many.
 func makeRoom(st *store.State, now time.Time) {
 	maps.DeleteFunc(st.Clients, func(_ string, c *store.Client) bool { return void(c, now) })
-	waiting := slices.DeleteFunc(slices.Collect(maps.Values(st.Clients)),
-		func(c *store.Client) bool { return c.Approved })
+	approved := func(c *store.Client) bool { return c.Approved }
+	waiting := slices.DeleteFunc(slices.Collect(maps.Values(st.Clients)), approved)
 	if len(waiting) >= maxRegistrations {
 		oldest := slices.MinFunc(waiting, func(a, b *store.Client) int { return a.Created.Compare(b.Created) })
 		delete(st.Clients, oldest.ID)
@@ -163,8 +161,7 @@ func (s *Server) client(ctx context.Context, id string) (*store.Client, error) {
 		return s.Fetch.Document(ctx, id)
 	}
 	if found == nil {
-		return nil, &client.Error{Code: "invalid_client",
-			Text: "this client is not known here: remove it in your assistant and add it again"}
+		return nil, client.Refuse("invalid_client", "unknown client: remove it in your assistant and add it anew")
 	}
 	return found, nil
 }
