@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 // image is what the end-to-end tests prepare. It has git, perl and openssl.
 const image = "sallyport-e2e/golang:1.26-bookworm"
 
-// A box is sandboxd in a locked container that has no network at all.
+// A box is sandboxd in a locked container that has no network at all, unless the
+// options say otherwise.
 type box struct {
 	t  *testing.T
 	id string
@@ -24,7 +26,10 @@ type box struct {
 // sandboxd does not serve; said is its log then.
 func lockedBox(t *testing.T, e *egress, workspace string, options ...string) (b box, said string) {
 	t.Helper()
-	args := append([]string{"run", "--detach", "--network", "none", "--user", "54321:54321", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
+	if !slices.Contains(options, "--network") {
+		options = append(options, "--network", "none")
+	}
+	args := append([]string{"run", "--detach", "--user", "54321:54321", "--cap-drop", "ALL", "--security-opt", "no-new-privileges:true",
 		"--read-only", "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777,size=64m", "--tmpfs", "/private:rw,exec,nosuid,nodev,mode=1777,size=64m",
 		"--pids-limit", "240", "--memory", "1g", "--env", "MCP_ADDR=127.0.0.1:8000", "--env", "MCP_IN_CONTAINER=true", "--env", "MCP_WORKSPACE=/workspace",
 		"--env", "MCP_AUTH_TOKEN=" + token, "--env", "MCP_COMMAND_NETWORK=allowlist", "--env", "MCP_EGRESS=*",
@@ -78,6 +83,33 @@ func (b box) run(line string) (r result) {
 	return *answer.Result.StructuredContent
 }
 
+func seccompProfile(t *testing.T) string {
+	t.Helper()
+	profile, err := filepath.Abs("../deploy/seccomp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return profile
+}
+
+// containerEgress starts an egress whose files a container can have. Beside its state
+// there is a workspace.
+func containerEgress(t *testing.T, allow string) (dir string, e *egress) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var", "egress-container")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	os.Chmod(dir, 0o755)
+	for _, name := range []string{"workspace", "state", "state/run"} {
+		os.Mkdir(filepath.Join(dir, name), 0o700)
+		os.Chown(filepath.Join(dir, name), 54321, 54321)
+	}
+	world.ca.WritePEM(filepath.Join(dir, "workspace", "ca.pem"))
+	return dir, startIn(t, filepath.Join(dir, "state"), allow, 54321)
+}
+
 // In a locked container without any network, with the profile that ships, a
 // command reaches what is allowed and nothing else. With Docker's own profile
 // the start is refused with a message.
@@ -89,29 +121,14 @@ func TestLockedContainer(t *testing.T) {
 		missing(t, fmt.Sprintf("Docker with %s: %s", image, out))
 		return
 	}
-	profile, err := filepath.Abs("../deploy/seccomp.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("/var", "egress-container")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	os.Chmod(dir, 0o755)
-	for _, name := range []string{"workspace", "state", "state/run"} {
-		os.Mkdir(filepath.Join(dir, name), 0o700)
-		os.Chown(filepath.Join(dir, name), 54321, 54321)
-	}
-	workspace := filepath.Join(dir, "workspace")
-	world.ca.WritePEM(filepath.Join(workspace, "ca.pem"))
 	publish("git.example", "93.184.215.10", gitHost(t))
 	world.dns.Set("secret.evil.example", "93.184.215.11")
-	e := startIn(t, filepath.Join(dir, "state"), "git.example", 54321)
+	dir, e := containerEgress(t, "git.example")
+	workspace := filepath.Join(dir, "workspace")
 	if b, said := lockedBox(t, e, workspace); b.id != "" || !strings.Contains(said, "deploy/seccomp.json") || !strings.HasSuffix(strings.TrimSpace(said), " 3") {
 		t.Errorf("with Docker's own profile: %q", said)
 	}
-	b, said := lockedBox(t, e, workspace, "--security-opt", "seccomp="+profile)
+	b, said := lockedBox(t, e, workspace, "--security-opt", "seccomp="+seccompProfile(t))
 	if b.id == "" {
 		t.Fatalf("with the profile: %s", said)
 	}
