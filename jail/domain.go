@@ -76,7 +76,7 @@ func (p *Process) alive() bool {
 	}
 	pids, err := others()
 	for _, pid := range pids {
-		if unix.Kill(pid, 0) == nil {
+		if pid != p.warden && unix.Kill(pid, 0) == nil {
 			p.seen = pid
 			return true
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/jail/jailtest"
 )
 
 // escape is a way of leaving a process group. M is a number of seconds that
@@ -59,6 +60,27 @@ func runEscape(t *testing.T, j *jail.Jail, e escape) (jail.Result, []int) {
 	}
 	res, _, _ := run(t, j, jail.Command{Args: sh(strings.ReplaceAll(e.script, "M", number)), Timeout: timeout})
 	return res, asleep(number)
+}
+
+// Whatever ends a command, nothing of it is left when that is said. A process group
+// leaves what left the group: the twin.
+func TestNothingIsLeft(t *testing.T) {
+	full, _ := newJail(t, jail.Full)
+	for _, end := range jailtest.Ends {
+		t.Run(end, func(t *testing.T) {
+			if left, err := jailtest.Left(full, end); err != nil || len(left) != 0 {
+				t.Errorf("left %v, %v", left, err)
+			}
+		})
+	}
+	group, _ := newJail(t, jail.Group)
+	left, err := jailtest.Left(group, jailtest.Ends[3])
+	if err != nil || len(left) < 3 {
+		t.Errorf("the twin: %v, %v", left, err)
+	}
+	for _, pid := range left {
+		unix.Kill(pid, unix.SIGKILL)
+	}
 }
 
 // When Wait returns, everything that a command started is dead and reaped: the

@@ -49,6 +49,10 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 	if files[0] == nil || files[1] == nil || files[2] == nil {
 		return errors.New("no descriptors for the command's streams")
 	}
+	if files[stub.LeashFD], err = p.holdLeash(); err != nil {
+		return err
+	}
+	ours.add(files[stub.LeashFD], nil)
 	launch, err := prepare()
 	if launch.own {
 		ours.add(launch.inner, nil)
@@ -63,7 +67,10 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 		return err
 	}
 	ours.close()
-	return ready(ctx, status)
+	if err := ready(ctx, status); err != nil {
+		return err
+	}
+	return p.meetWarden()
 }
 
 // enter takes the calling thread into the command's namespaces and into its

@@ -26,6 +26,8 @@ type Process struct {
 	out      output
 	dir      *os.File  // the working directory in the command's mounts
 	listener io.Closer // of Command.Listen
+	leash    *os.File  // at its end the warden ends everything
+	warden   int       // its process, 0 where there is none
 	stop     context.CancelFunc
 	stopped  context.Context
 	kill     context.CancelFunc
@@ -123,6 +125,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 // close closes what the start opened for the command.
 func (p *Process) close() {
 	p.dir.Close() // of nil: nothing
+	p.leash.Close()
 	if p.listener != nil {
 		p.listener.Close()
 	}

@@ -23,6 +23,9 @@ func (j *Jail) launch(c Command) (launch, error) {
 	steps := []stub.Step{call(stepStart, unix.SYS_CLOSE_RANGE, stub.StatusFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC),
 		// With its thread, that is, which lives as long as the command.
 		call("die_with_server", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uint64(unix.SIGKILL))}
+	if j.hasWarden() {
+		steps = append(steps, stub.Step{Name: stub.Warden})
+	}
 	if c.Dir != nil {
 		steps = append(steps, call("chdir", unix.SYS_FCHDIR, stub.DirFD))
 	}

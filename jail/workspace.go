@@ -120,6 +120,10 @@ func (w Workspace) DropRoot() error {
 		if err := setCapabilities(true, kept...); err != nil {
 			return fmt.Errorf("drop root: %w", err)
 		}
+		// Another account no longer hears of its parent's end (PR_SET_PDEATHSIG(2const)).
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGTERM), 0, 0, 0); err != nil {
+			return fmt.Errorf("drop root: %w", err)
+		}
 	}
 	return w.regain()
 }

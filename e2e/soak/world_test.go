@@ -107,7 +107,7 @@ func (w *world) kill() {
 	case <-time.After(rig.Deadline):
 		w.t.Error("sandboxd did not end after kill -9")
 	}
-	w.sweep()
+	rig.Until(w.t, "nothing of its commands outlives a kill -9 of sandboxd", func() bool { return len(w.survivors()) == 0 })
 	cmd := exec.Command(old.Cmd.Path)
 	cmd.Env = old.Cmd.Env
 	next := rig.Start(w.t, cmd)
@@ -117,15 +117,6 @@ func (w *world) kill() {
 	w.mu.Unlock()
 	w.generation.Add(1)
 	w.count("kill -9 of sandboxd")
-}
-
-// sweep ends what a kill -9 of sandboxd left: without a container nobody else is there
-// to end what has left its command's session. It is counted, not excused elsewhere.
-func (w *world) sweep() {
-	for _, pid := range w.survivors() {
-		w.count("processes that outlived a kill -9 of sandboxd")
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
-	}
 }
 
 func (w *world) current() *rig.Process {

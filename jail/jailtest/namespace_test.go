@@ -78,21 +78,7 @@ func (m machine) on(t *testing.T, dir string, commands ...string) (a answer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "ROOT_TEST_WORKSPACE="+dir, "ROOT_TEST_COMMANDS="+strings.Join(commands, ";;"))
-	if !m.plain {
-		cmd.Env = append(cmd.Env, "MACHINE_REEXEC=1")
-	}
-	if m.account != 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("MACHINE_ACCOUNT=%d", m.account))
-	}
-	if m.denied { // a setting of a namespace of the test's own
-		cmd.Env = append(cmd.Env, "MACHINE_DENIED=1")
-		all := []syscall.SysProcIDMap{{Size: 1 << 31}}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: all, GidMappings: all, GidMappingsEnableSetgroups: true}
-	}
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	out, err := m.command(self, dir, commands...).Output()
 	if err := errors.Join(err, json.Unmarshal(out, &a)); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

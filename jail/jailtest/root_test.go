@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/jail"
+	"github.com/sallyport-dev/sallyport/jail/jailtest"
 )
 
 // These tests start as root, which the jail's others give up at once. Each
@@ -47,6 +48,7 @@ type answer struct {
 	Groups    []int
 	Outputs   []string
 	Private   string // why commands have no private mounts
+	Left      map[string]int
 
 	Start, PerCommand time.Duration
 }
@@ -77,6 +79,12 @@ func (a *answer) run(dir string) (err error) {
 		return err
 	}
 	cfg := jail.Config{Mode: jail.Full, Network: jail.None, Writable: []string{a.Workspace.Path}, PrivateMounts: true}
+	if os.Getenv("ROOT_TEST_LEFT") != "" {
+		cfg.Grace = 200 * time.Millisecond // what ignores SIGTERM need not hold up a test
+	}
+	if os.Getenv("ROOT_TEST_MODE") == "group" {
+		cfg.Mode, cfg.PrivateMounts = jail.Group, false
+	}
 	if err := jail.CanPrivateMounts(); err != nil {
 		a.Private, cfg.PrivateMounts = err.Error(), false
 	}
@@ -87,6 +95,9 @@ func (a *answer) run(dir string) (err error) {
 	}
 	defer j.Close()
 	a.Start = time.Since(began)
+	if os.Getenv("ROOT_TEST_LEFT") != "" {
+		return a.left(j)
+	}
 	if a.PerCommand, err = perCommand(j, work); err != nil {
 		return err
 	}
@@ -98,6 +109,19 @@ func (a *answer) run(dir string) (err error) {
 			return err
 		}
 		a.Outputs = append(a.Outputs, fmt.Sprintf("%d %s", p.Wait().ExitCode, strings.TrimSpace(out.String())))
+	}
+	return nil
+}
+
+// left counts what is left of commands after each of their ends.
+func (a *answer) left(j *jail.Jail) error {
+	a.Left = map[string]int{}
+	for _, end := range jailtest.Ends {
+		pids, err := jailtest.Left(j, end)
+		if err != nil {
+			return fmt.Errorf("%s: %w", end, err)
+		}
+		a.Left[end] = len(pids)
 	}
 	return nil
 }

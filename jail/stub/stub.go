@@ -32,7 +32,7 @@ type Step struct {
 }
 
 // The names of steps that are more than a call. The arguments of Limit are a
-// resource and its value, the one of OOMScore is the score.
+// resource and its value, the one of OOMScore is the score. Warden has none.
 const (
 	Limit    = "limit"
 	OOMScore = "oom_score_adj"
@@ -68,6 +68,7 @@ const (
 	DirFD               // working directory
 	RulesFD             // Landlock ruleset
 	FilterFD            // seccomp filter
+	LeashFD             // what the warden watches
 	Descriptors
 )
 
@@ -132,6 +133,8 @@ func take(name string, nr, a, b, c uintptr) error {
 		return syscall.Setrlimit(int(a), &syscall.Rlimit{Cur: uint64(b), Max: uint64(b)})
 	case OOMScore:
 		return os.WriteFile("/proc/self/oom_score_adj", strconv.AppendUint(nil, uint64(a), 10), 0)
+	case Warden:
+		return leaveWarden()
 	case Filter:
 		var code [4096]uint64 // BPF_MAXINSNS
 		size, err := syscall.Pread(FilterFD, unsafe.Slice((*byte)(unsafe.Pointer(&code)), 8*len(code)), 0)
