@@ -66,6 +66,28 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 	t.Logf("%d kills, %d calls, %d begins", rounds, calls.Load(), s.verified(file))
 }
 
+// The hub ends in order with its audit open, and what it wrote verifies.
+func TestHubEndsInOrder(t *testing.T) {
+	s := prepare(t)
+	file := filepath.Join(s.own(filepath.Join(s.dir, "audit")), "audit.jsonl")
+	s.env = append(s.env, "MCP_AUDIT_FILE="+file)
+	port, description, _ := turncoat(t)
+	description.Store("Saves a note.")
+	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
+	s.start()
+	if _, err := save(t.Context(), rig.Connect(t, s.url+"/servers/notes", s.token, rig.Streamable)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
+	<-s.Done
+	if code, log := s.Cmd.ProcessState.ExitCode(), s.Log.String(); code != 0 || strings.Contains(log, "panic") {
+		t.Errorf("it ended with %d:\n%s", code, log)
+	}
+	if n := s.verified(file); n != 1 {
+		t.Errorf("%d calls are on the record", n)
+	}
+}
+
 // verified has `sallyport` check the chain, and counts the calls of
 // "notes" that began.
 func (s *stand) verified(file string) (begun int) {
@@ -92,7 +114,9 @@ func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 	rig.NeedCommand(t, "unshare")
 	folder := s.own(filepath.Join(s.dir, "audit"))
 	s.env = append(s.env, "MCP_AUDIT_FILE="+folder+"/chain/audit.jsonl")
-	s.wrap = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=2m,mode=0755 tmpfs "$1" && mkdir -m 0700 "$1/chain" && chown ` + fmt.Sprintf("%d:%[1]d", uid) + ` "$1/chain" && shift && exec "$@"`, "sh", folder}
+	s.wrap = []string{"unshare", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=2m,mode=0755 tmpfs "$1" && mkdir -m 0700 "$1/chain" && chown ` +
+			fmt.Sprintf("%d:%[1]d", uid) + ` "$1/chain" && shift && exec "$@"`, "sh", folder}
 	port, description, calls := turncoat(t)
 	description.Store("Saves a note.")
 	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
@@ -132,7 +156,11 @@ func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest.Close()
-	rig.Until(t, "a call with room again", func() bool { r, err := save(t.Context(), c); return err == nil && !r.IsError }, s.Process)
+	rig.Until(t, "a call with room again", func() bool {
+		r, err := save(t.Context(), c)
+		return err == nil &&
+			!r.IsError
+	}, s.Process)
 	if begun := s.verified(inside + "/chain/audit.jsonl"); int64(begun) != calls.Load() {
 		t.Errorf("%d calls arrived, %d are on the record", calls.Load(), begun)
 	}

@@ -157,6 +157,8 @@ func object(m *jsonrpc.Message, at jsonrpc.Span) (json.RawMessage, error) {
 		return nil, nil
 	case raw[0] != '{' || !json.Valid(raw):
 		return nil, fmt.Errorf("arguments must be a JSON object with the tool's own arguments, not %.40s", m.Bytes(at))
+	case jsonrpc.TooDeep(raw): // a string hides its levels from whoever counted before
+		return nil, fmt.Errorf("arguments are nested deeper than %d levels", jsonrpc.MaxDepth)
 	}
 	return raw, nil
 }

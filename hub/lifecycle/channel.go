@@ -38,6 +38,7 @@ type channel struct {
 	used   atomic.Bool      // a call of a client was sent
 	list   sync.Mutex       // held while they are
 	tools  map[string]tool
+	failed error // why they could not be listed
 }
 
 // tool is one listed definition.
@@ -240,7 +241,8 @@ func (ch *channel) verify(ctx context.Context) error {
 	if !ch.stale.Swap(false) {
 		return nil
 	}
-	if err := ch.relist(ctx); err != nil {
+	ch.failed = ch.relist(ctx)
+	if err := ch.failed; err != nil {
 		ch.stale.Store(true)
 		if ch.server.cfg.Store.Pinned(ch.server.cfg.Name) {
 			return fmt.Errorf("the tools of %s cannot be compared with the accepted ones: %w", ch.server.cfg.Name, err)

@@ -4,13 +4,11 @@
 package lifecycle
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -100,6 +98,7 @@ type Server struct {
 	until    time.Time
 	reason   string
 	twins    []string // tools that are listed twice
+	crowded  bool     // an answer found no room in the snapshot
 }
 
 // errAsleep ends what runs in a server that is put to sleep.
@@ -124,6 +123,7 @@ func New(cfg Config) *Server {
 func (s *Server) Close() {
 	s.off(errRemoved)
 	s.Sleep()
+	s.cfg.Store.Release(s.cfg.Name, s.cfg.Hash)
 	if s.cfg.Release != nil {
 		s.cfg.Release()
 	}
@@ -290,13 +290,16 @@ func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, err
 		if err == nil {
 			err = ch.verify(ctx)
 		}
+		if err == nil {
+			err = ch.unlisted()
+		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	tools := s.snapshot().Tools
 	if tools == nil {
-		return nil, nil
+		return nil, s.tooLong()
 	}
 	whole := mustParse(jsonrpc.Answer([]byte("0"), tools))
 	m := mustParse(s.filter(mcphttp.Request{Identity: id, Message: whole}, whole))
@@ -312,31 +315,5 @@ func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, err
 
 // Hidden reports an entry that stays out of the aggregate.
 func (s *Server) Hidden() bool { return s.cfg.Hidden }
-
-// snapshot is what the server said about itself.
-func (s *Server) snapshot() pins.Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snap := s.snap
-	snap.Init, snap.ToolsFor = maps.Clone(snap.Init), maps.Clone(snap.ToolsFor)
-	return snap
-}
-
-// remember keeps one of the snapshot's answers, if it is news.
-func (s *Server) remember(at func(*pins.Snapshot) *json.RawMessage, said []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if to := at(&s.snap); !bytes.Equal(*to, said) {
-		*to = said
-		s.save()
-	}
-}
-
-// save writes the snapshot. Needs mu.
-func (s *Server) save() {
-	if err := s.cfg.Store.Save(s.cfg.Name, s.snap); err != nil {
-		s.cfg.Log.Error("the snapshot could not be kept", "error", err)
-	}
-}
 
 var _ mux.Client = (*Session)(nil)

@@ -258,5 +258,5 @@ func (s *Server) learn(hello, reply *jsonrpc.Message) {
 		clear(s.snap.Init) // a new kind of client each time does not fill the disk
 	}
 	s.snap.Init[key] = said
-	s.save()
+	s.save(func() { delete(s.snap.Init, key) })
 }

@@ -34,7 +34,8 @@ func (s scripted) Send(m upstream.Outgoing) error {
 	return nil
 }
 
-func scriptedServer(t *testing.T, starts *atomic.Int64, slow <-chan struct{}, make1 func() func(*jsonrpc.Message) string) *lifecycle.Server {
+func scriptedServer(t *testing.T, starts *atomic.Int64, slow <-chan struct{},
+	make1 func() func(*jsonrpc.Message) string) *lifecycle.Server {
 	t.Helper()
 	c := newCrowd(t, 100)
 	dial := func(context.Context) (upstream.Conn, error) {
@@ -44,8 +45,9 @@ func scriptedServer(t *testing.T, starts *atomic.Int64, slow <-chan struct{}, ma
 		}
 		return scripted{&picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, make1()}, nil
 	}
-	s := lifecycle.New(lifecycle.Config{Name: "s", Most: 8, Hash: "h", Dial: dial, Store: c.store, CallTimeout: time.Minute,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	s := lifecycle.New(lifecycle.Config{Name: "s", Most: 8, Hash: "h", Dial: dial, Store: c.store,
+		CallTimeout: time.Minute,
+		Log:         slog.New(slog.NewTextHandler(io.Discard, nil))})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -60,7 +62,8 @@ func TestSnapshotsBelongToCapabilities(t *testing.T) {
 			if m.Method == "initialize" && m.Param("capabilities", "elicitation").Present() {
 				more = `,{"name":"ask","inputSchema":{"type":"object"}}`
 			}
-			return `{"protocolVersion":"2025-06-18","capabilities":{},"instructions":"` + fmt.Sprint(more != "") + `","tools":[{"name":"x","inputSchema":{"type":"object"}}` + more + `]}`
+			return `{"protocolVersion":"2025-06-18","capabilities":{},"instructions":"` + fmt.Sprint(more != "") +
+				`","tools":[{"name":"x","inputSchema":{"type":"object"}}` + more + `]}`
 		}
 	})
 	look := func(capabilities string) string {
@@ -77,7 +80,8 @@ func TestSnapshotsBelongToCapabilities(t *testing.T) {
 		return fmt.Sprint(strings.Contains(hi, `"instructions":"true"`), strings.Contains(list, `"ask"`))
 	}
 	for range 2 { // the second time all of it comes from the snapshot
-		for capabilities, want := range map[string]string{`{}`: "false false", `{"elicitation":{}}`: "true true", `{"elicitation":{},"roots":{}}`: "true true", `{"sampling":{}}`: "false false"} {
+		for capabilities, want := range map[string]string{`{}`: "false false", `{"elicitation":{}}`: "true true",
+			`{"elicitation":{},"roots":{}}`: "true true", `{"sampling":{}}`: "false false"} {
 			if got := look(capabilities); got != want {
 				t.Errorf("%s: %s, want %s", capabilities, got, want)
 			}
@@ -108,7 +112,8 @@ func TestOneStartServesWhoComesAgain(t *testing.T) {
 		session := s.Session(quiet)
 		gone := make(chan error, 1)
 		go func() {
-			_, err := session.Handle(ctx, mcphttp.Request{Message: greeting, Sink: make(answers, 1), Identity: identity.Identity{Tools: []string{"*"}}})
+			_, err := session.Handle(ctx, mcphttp.Request{Message: greeting, Sink: make(answers, 1),
+				Identity: identity.Identity{Tools: []string{"*"}}})
 			gone <- err
 		}()
 		for starts.Load() == 0 {
@@ -129,7 +134,8 @@ func TestOneStartServesWhoComesAgain(t *testing.T) {
 		t.Errorf("%d starts", n)
 	}
 	other := s.Session(quiet)
-	if _, err := say(t, other, 1, "initialize", `{"protocolVersion":"2099-01-01","capabilities":{"roots":{}}}`); err != nil || starts.Load() != 2 {
+	if _, err := say(t, other, 1, "initialize",
+		`{"protocolVersion":"2099-01-01","capabilities":{"roots":{}}}`); err != nil || starts.Load() != 2 {
 		t.Errorf("another client: %v after %d starts", err, starts.Load())
 	}
 }
@@ -161,5 +167,36 @@ func TestPageThatLeadsToItself(t *testing.T) {
 	}
 	if got, _ := say(t, session, 4, "tools/list", `{}`); !strings.Contains(got, `"nextCursor":"again"`) {
 		t.Errorf("the first page: %s", got)
+	}
+}
+
+// A list that is too long to be kept is asked for each time: it is neither taken
+// for an empty one nor held for a server that sleeps.
+func TestLongListsAreNotKept(t *testing.T) {
+	for mib, why := range map[int]string{9: "at most 8388608 are passed on", 7: "too long to be kept", 1: ""} {
+		kept := why == ""
+		var starts atomic.Int64
+		s := scriptedServer(t, &starts, nil, func() func(*jsonrpc.Message) string {
+			return func(m *jsonrpc.Message) string {
+				next := map[bool]string{true: "2"}[mib == 7 && !m.Param("cursor").Present()] // two pages
+				return `{"protocolVersion":"2025-06-18","capabilities":{},"tools":[{"name":"x` + next +
+					`","description":"` +
+					strings.Repeat("y", mib<<20) + `","inputSchema":{"type":"object"}}],"nextCursor":"` + next + `"}`
+			}
+		})
+		everything := identity.Identity{Tools: []string{"*"}}
+		tools, err := s.Tools(t.Context(), everything)
+		if kept != (err == nil && len(tools) == 1) {
+			t.Errorf("%d MiB: %d tools, %v", mib, len(tools), err)
+		}
+		if !kept && (err == nil || !strings.Contains(err.Error(), why)) {
+			t.Errorf("%d MiB: the reason is %v", mib, err)
+		}
+		s.Sleep()
+		before := starts.Load()
+		s.Tools(t.Context(), everything)
+		if woken := starts.Load() > before; woken == kept {
+			t.Errorf("%d MiB: asked again, woken: %t", mib, woken)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (s *Server) rememberTools(ch *channel, said []byte) {
 		clear(s.snap.ToolsFor) // a new kind each time does not fill the disk
 	}
 	s.snap.ToolsFor[key] = said
-	s.save()
+	s.save(func() { delete(s.snap.ToolsFor, key) })
 }
 
 // forVersion answers a client of an older version with its own one: what newer

@@ -93,11 +93,35 @@ func (s *Store) Pinned(server string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Pending names the withheld tools of a server.
+// waiting is what a file of pins said, and which file that was.
+type waiting struct {
+	file  os.FileInfo
+	tools []string
+}
+
+// Pending names the withheld tools of a server. The caller must not change the
+// list. It is asked before each call, so a file that has not changed is not read
+// again: each edit puts a new one in its place.
 func (s *Store) Pending(server string) []string {
+	file := s.file("pins", server)
+	info, err := os.Stat(file)
+	if err != nil {
+		info = nil
+	}
+	s.mu.Lock()
+	last := s.waiting[server]
+	s.mu.Unlock()
+	if info != nil && last.file != nil && os.SameFile(info, last.file) && info.Size() == last.file.Size() &&
+		info.ModTime().Equal(last.file.ModTime()) {
+		return last.tools
+	}
 	var p pins
-	_ = s.read(s.file("pins", server), &p) // without any there are none
-	return slices.Sorted(maps.Keys(p.Pending))
+	_ = s.read(file, &p) // without any there are none
+	list := slices.Sorted(maps.Keys(p.Pending))
+	s.mu.Lock()
+	s.waiting[server] = waiting{info, list}
+	s.mu.Unlock()
+	return list
 }
 
 // Change is a withheld definition beside the accepted one. What was not kept
@@ -129,11 +153,10 @@ func Accept(dir, server, sum string) (list []Change, now string, err error) {
 	return list, now, err
 }
 
-// change edits the pins of a server under a lock that other processes respect.
+// change edits the pins of a server under a lock that other processes respect,
+// and of that server only: one with much to write holds up no other.
 func (s *Store) change(server string, texts map[string]json.RawMessage, edit func(*pins) bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lock, err := os.OpenFile(filepath.Join(s.dir, "pins", ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(s.dir, "pins", "."+server+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
@@ -157,7 +180,15 @@ func (s *Store) change(server string, texts map[string]json.RawMessage, edit fun
 	if err := s.keep(server, &p, texts); err != nil {
 		return err
 	}
+	defer s.forget(server)
 	return s.write(s.file("pins", server), p)
+}
+
+// forget makes Pending read the file again, whatever its time says.
+func (s *Store) forget(server string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, server)
 }
 
 // Fingerprint is the hash of a tool definition, whatever the order of its keys.

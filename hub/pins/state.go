@@ -13,10 +13,30 @@ import (
 	"sync"
 )
 
+// What is kept of the servers' answers, in memory and on disk alike, in bytes.
+// A server whose answer does not fit is woken to give it.
+const (
+	MaxAnswer  = 8 << 20  // one answer; a longer one is not passed on either
+	MaxServer  = 16 << 20 // all of one server
+	MaxServers = 64 << 20 // all of all servers
+)
+
+// ErrRoom means that a snapshot would pass one of these bounds.
+var ErrRoom = errors.New("there is no room for the snapshot")
+
 // Store is the state directory.
 type Store struct {
 	dir string
-	mu  sync.Mutex
+
+	mu      sync.Mutex
+	kept    map[string]share   // of the snapshots' room, by server
+	waiting map[string]waiting // what Pending last read, by server
+}
+
+// share is what one server takes of the snapshots' room.
+type share struct {
+	hash string // of its entry
+	size int
 }
 
 // Snapshot is what a server said about itself, as it said it.
@@ -39,7 +59,7 @@ func Open(dir string) (*Store, error) {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	return &Store{dir: dir}, nil
+	return &Store{dir: dir, kept: map[string]share{}, waiting: map[string]waiting{}}, nil
 }
 
 // Private is the directory of one stdio server, made at need.
@@ -49,10 +69,13 @@ func (s *Store) Private(server string) (string, error) {
 }
 
 // Load returns the snapshot of a server whose entry has this hash. Without one,
-// or with a damaged one, it is empty.
+// with a damaged one, or one that finds no room, it is empty.
 func (s *Store) Load(server, hash string) Snapshot {
 	var snap Snapshot
-	if s.read(s.file("snapshots", server), &snap) != nil || snap.Hash != hash {
+	file := s.file("snapshots", server)
+	info, err := os.Stat(file)
+	if err != nil || info.Size() > 2*MaxServer || s.read(file, &snap) != nil || snap.Hash != hash ||
+		!s.reserve(server, &snap) {
 		snap = Snapshot{Hash: hash}
 	}
 	if snap.Init == nil {
@@ -64,9 +87,56 @@ func (s *Store) Load(server, hash string) Snapshot {
 	return snap
 }
 
-// Save keeps a snapshot.
+// Save keeps a snapshot. With ErrRoom the one before stays.
 func (s *Store) Save(server string, snap Snapshot) error {
+	if !s.reserve(server, &snap) {
+		return ErrRoom
+	}
 	return s.write(s.file("snapshots", server), snap)
+}
+
+// Release gives back the room of a server's snapshot, which stays on disk until
+// the entry of its name says something else.
+func (s *Store) Release(server, hash string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept[server].hash == hash { // else an edited entry has it by now
+		delete(s.kept, server)
+	}
+}
+
+// reserve takes room for a snapshot in place of the server's last one.
+func (s *Store) reserve(server string, snap *Snapshot) bool {
+	size, longest := snap.size()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := size
+	for name, share := range s.kept {
+		if name != server {
+			all += share.size
+		}
+	}
+	if longest > MaxAnswer || size > MaxServer || all > MaxServers {
+		return false
+	}
+	s.kept[server] = share{snap.Hash, size}
+	return true
+}
+
+// size is the sum of a snapshot's answers, and the longest of them, in bytes.
+func (snap *Snapshot) size() (sum, longest int) {
+	count := func(raw json.RawMessage) {
+		sum, longest = sum+len(raw), max(longest, len(raw))
+	}
+	for _, list := range []map[string]json.RawMessage{snap.Init, snap.ToolsFor} {
+		for _, raw := range list {
+			count(raw)
+		}
+	}
+	count(snap.Tools)
+	count(snap.Discover)
+	count(snap.ModernTools)
+	return sum, longest
 }
 
 func (s *Store) file(kind, server string) string {

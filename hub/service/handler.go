@@ -1,7 +1,6 @@
 package service
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -74,29 +73,3 @@ type target struct{ *lifecycle.Server }
 
 // Open implements mcphttp.Target.
 func (t target) Open(push mcphttp.Push) mcphttp.Session { return t.Session(push) }
-
-// status answers GET <base>/status: each server that the principal may call.
-func (h *Hub) status(w http.ResponseWriter, r *http.Request) {
-	identity, _ := identity.From(r.Context())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := struct {
-		Servers map[string]lifecycle.Status `json:"servers"`
-		Config  string                      `json:"config"`
-	}{map[string]lifecycle.Status{}, "in force"}
-	if h.fault != nil {
-		out.Config = "the last good one is in force: " + h.fault.Error()
-	}
-	for name, s := range h.servers {
-		if identity.Reaches(name) {
-			out.Servers[name] = s.Status()
-		}
-	}
-	for name, err := range h.broken {
-		if identity.Reaches(name) {
-			out.Servers[name] = lifecycle.Status{State: "disabled", Reason: err.Error()}
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out)
-}

@@ -36,6 +36,7 @@ type Hub struct {
 	all   *aggregate.Aggregate
 	registry
 	sessions *session.Table
+	board    board
 	desk     *desk.Desk
 	office   *ownersock.Office // nil in tests
 	stopping context.Context   // ends first: what runs is answered
@@ -57,7 +58,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "sallyport-hub:", err)
 		return 2
 	}
-	process.TuneMemory()
+	process.TuneMemory(200) // a call through the hub makes little garbage
 	if err = listen(ctx, set, process.NewLogger(stderr)); err == nil {
 		return 0
 	}

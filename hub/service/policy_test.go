@@ -2,9 +2,11 @@ package service_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -45,7 +47,8 @@ func TestGrants(t *testing.T) {
 					t.Errorf("sees %v, not %v", got, c.sees)
 				}
 				got := client.call("2", "tools/call", `{"name":"echo","arguments":{"x":1}}`)
-				if allowed := slices.Contains(c.sees, "echo"); allowed != strings.Contains(got, `"structuredContent":{"x":1}`) {
+				if allowed := slices.Contains(c.sees, "echo"); allowed != strings.Contains(got,
+					`"structuredContent":{"x":1}`) {
 					t.Errorf("echo allowed: %v, and the answer is %s", allowed, got)
 				} else if !allowed && !strings.Contains(got, `"code":-32602`) {
 					t.Errorf("the refusal is %s", got)
@@ -114,9 +117,10 @@ func TestWall(t *testing.T) {
 		change func(*http.Request)
 		want   int
 	}{
-		"right":         {func(*http.Request) {}, 200},
-		"no token":      {func(r *http.Request) { r.Header.Del("Authorization") }, 401},
-		"wrong token":   {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("x", 32)) }, 401},
+		"right":    {func(*http.Request) {}, 200},
+		"no token": {func(r *http.Request) { r.Header.Del("Authorization") }, 401},
+		"wrong token": {func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("x", 32)) },
+			401},
 		"foreign Host":  {func(r *http.Request) { r.Host = "evil.example" }, 403},
 		"Origin":        {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403},
 		"half identity": {func(r *http.Request) { r.Header.Set("X-Sallyport-Tools", "*") }, 403},
@@ -141,11 +145,13 @@ func TestInventedVersionsDoNotFillTheSnapshot(t *testing.T) {
 	_, entry := listen(t, "unix")
 	b := start(t, map[string]string{"s": entry}, nil)
 	for _, version := range []string{"a", "b", "c", "d", "2025-06-18"} {
-		resp := b.do("POST", "/servers/s/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{}}}`, nil)
+		resp := b.do("POST", "/servers/s/mcp",
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{}}}`, nil)
 		resp.Body.Close()
 	}
 	snapshot, err := os.ReadFile(b.state + "/snapshots/s.json")
-	if err != nil || !strings.Contains(string(snapshot), `"2025-06-18":`) || strings.Contains(string(snapshot), `"a":`) {
+	if err != nil || !strings.Contains(string(snapshot), `"2025-06-18":`) ||
+		strings.Contains(string(snapshot), `"a":`) {
 		t.Errorf("%v: %s", err, snapshot)
 	}
 }
@@ -155,7 +161,8 @@ func TestAggregate(t *testing.T) {
 	_, one := listen(t, "unix")
 	_, two := listen(t, "tcp")
 	hidden := strings.Replace(two, "{", `{"hub":false,`, 1)
-	b := start(t, map[string]string{"one": one, "two": two, "hidden": hidden, "bad": `{"type":"docker","image":"img","privileged":true}`}, nil)
+	b := start(t, map[string]string{"one": one, "two": two, "hidden": hidden,
+		"bad": `{"type":"docker","image":"img","privileged":true}`}, nil)
 	for _, transport := range []string{"mcp", "stateless"} {
 		for _, c := range []struct{ grants, tool, args, want string }{
 			{"*", "list_servers", `{}`, `"name":"two"`},
@@ -166,7 +173,8 @@ func TestAggregate(t *testing.T) {
 			{"*", "list_tools", `{"server":"one"}`, `"total":3`},
 			{"one/echo", "get_tool_schema", `{"server":"one","tool":"echo"}`, `"x-vendor":12345678901234567890`},
 			{"one/echo", "get_tool_schema", `{"server":"one","tool":"wait"}`, "has no tool"},
-			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":{"n":12345678901234567890}}`, `"structuredContent":{"n":12345678901234567890}`},
+			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":{"n":12345678901234567890}}`,
+				`"structuredContent":{"n":12345678901234567890}`},
 			{"one/echo", "call_tool", `{"server":"one","tool":"log","arguments":{}}`, "has no grant for one/log"},
 			{"one/echo", "call_tool", `{"server":"two","tool":"echo","arguments":{}}`, "there is no server"},
 			{"one/echo", "sleep_server", `{"server":"one"}`, "may not stop"},
@@ -177,8 +185,12 @@ func TestAggregate(t *testing.T) {
 			{"*", "list_tools", `{"server":"one","offset":null}`, `"total":3`},
 			{"*", "list_tools", `{"server":"one","offset":"two"}`, "must be a whole number"},
 			{"*", "list_tools", `{"server":"one","offset":-1}`, "must be a whole number"},
-			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":"{\"n\":12345678901234567890}"}`, `"structuredContent":{"n":12345678901234567890}`},
+			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":"{\"n\":12345678901234567890}"}`,
+				`"structuredContent":{"n":12345678901234567890}`},
 			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":"n=1"}`, "must be a JSON object"},
+			{"one/echo", "call_tool", deep(200, true), "nested deeper than 128 levels"},
+			{"one/echo", "call_tool", deep(100, true), `"structuredContent":{"n":[[`},
+			{"one/echo", "call_tool", deep(100, false), `"structuredContent":{"n":[[`},
 			{"one/echo", "call_tool", `{"server":"one","tool":"echo","arguments":[1]}`, "must be a JSON object"},
 			{"*", "list_servers", `{}`, `"state":"disabled"`},
 			{"one/*", "list_servers", `{}`, `"state":"`},
@@ -186,18 +198,37 @@ func TestAggregate(t *testing.T) {
 			{"one/*", "no_such_tool", `{"server":"one"}`, "-32602"},
 		} {
 			client := b.dial(transport, "", as("token:poke", c.grants))
-			if got := client.call("1", "tools/call", `{"name":"`+c.tool+`","arguments":`+c.args+`}`); !strings.Contains(got, strings.ReplaceAll(c.want, `"`, `"`)) && !strings.Contains(got, strings.ReplaceAll(c.want, `"`, `\"`)) {
+			if got := client.call("1", "tools/call",
+				`{"name":"`+c.tool+`","arguments":`+c.args+`}`); !strings.Contains(got,
+				strings.ReplaceAll(c.want, `"`, `"`)) && !strings.Contains(got, strings.ReplaceAll(c.want, `"`, `\"`)) {
 				t.Errorf("%s %s with %s: %s", transport, c.tool, c.grants, got)
 			}
 		}
-		if got := names(t, b.dial(transport, "", as("token:poke", "one/echo")).call("1", "tools/list", `{}`)); len(got) != 6 {
+		if got := names(t, b.dial(transport, "", as("token:poke", "one/echo")).call("1", "tools/list",
+			`{}`)); len(got) != 6 {
 			t.Errorf("the aggregate lists %v", got)
 		}
 	}
-	resp := b.do("POST", "/hub/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, as("token:poke", "read_file"))
+	resp := b.do("POST", "/hub/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+deep(200, false)+`}`,
+		as("token:poke", "*"))
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(text), "nested deeper than 128 levels") {
+		t.Errorf("200 levels: %s %s", resp.Status, text)
+	}
+	resp.Body.Close()
+	resp = b.do("POST", "/hub/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, as("token:poke", "read_file"))
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("without any server's grant: %s", resp.Status)
 	}
+}
+
+// deep is a call with arguments of n levels, written as a string or as an object.
+func deep(n int, quoted bool) string {
+	arguments := `{"n":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
+	if quoted {
+		arguments = strconv.Quote(arguments)
+	}
+	return `{"server":"one","tool":"echo","arguments":` + arguments + `}`
 }
 
 // A call without an id is no notification: nobody would answer for it.
@@ -240,7 +271,8 @@ func TestAggregateCancels(t *testing.T) {
 		t.Errorf("%d calls were canceled", n)
 	}
 	other.close()
-	eventually(t, "the server hears that the other left", func() bool { return l.times("notifications/cancelled") == 2 })
+	eventually(t, "the server hears that the other left",
+		func() bool { return l.times("notifications/cancelled") == 2 })
 	stateless := b.dial("stateless", "", as("token:poke", "*"))
 	go stateless.call("5", "tools/call", `{"name":"call_tool","arguments":{"server":"s","tool":"wait"}}`)
 	eventually(t, "its call runs", func() bool { return l.times("tools/call") == 3 })

@@ -22,6 +22,10 @@ type position struct {
 	retry time.Duration // what the server asked for; 0: nothing
 }
 
+// maxEventID bounds an event's id, in bytes: it is kept, and sent in a header. A
+// longer one is left out.
+const maxEventID = 4 << 10
+
 // maxRetry bounds what a server may ask for.
 const maxRetry = time.Minute
 
@@ -52,7 +56,9 @@ func readEvents(r io.Reader, at *position, use func(event) error) error {
 		case "event":
 			e.name = value
 		case "id":
-			at.last = value
+			if len(value) <= maxEventID && !strings.Contains(value, "\x00") { // NUL: so says the standard
+				at.last = value
+			}
 		case "retry":
 			if ms, err := strconv.ParseUint(value, 10, 31); err == nil {
 				at.retry = min(time.Duration(ms)*time.Millisecond, maxRetry)

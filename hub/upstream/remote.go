@@ -39,6 +39,7 @@ func newRemote(r Remote) *remote {
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 4
+	transport.MaxResponseHeaderBytes = 64 << 10 // its session's id is kept
 	c.client = &http.Client{Transport: transport, CheckRedirect: stay}
 	return c
 }

@@ -213,11 +213,16 @@ func firstOf(a, b error) error {
 }
 
 // Close writes what is late and a last checkpoint. Calls that have begun and
-// not ended stay so in the record.
-func (l *Log) Close() error {
+// not ended stay so in the record. A second Close does nothing.
+func (l *Log) Close() (err error) {
 	if l == nil {
 		return nil
 	}
+	l.once.Do(func() { err = l.close() })
+	return err
+}
+
+func (l *Log) close() error {
 	close(l.done)
 	l.gone.Wait()
 	l.mu.Lock()

@@ -76,6 +76,7 @@ type Log struct {
 
 	wake chan struct{}
 	done chan struct{}
+	once sync.Once // of Close
 	gone sync.WaitGroup
 }
 

@@ -268,3 +268,16 @@ func TestStdoutAndNone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever serves and whoever opened may both close it.
+func TestSecondCloseDoesNothing(t *testing.T) {
+	l, err := audit.Open(audit.Options{File: filepath.Join(t.TempDir(), "audit", "audit.jsonl")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -33,6 +33,9 @@ func read(w http.ResponseWriter, r *http.Request) *jsonrpc.Message {
 	if err == nil {
 		m, err = jsonrpc.Parse(body)
 	}
+	if err == nil && jsonrpc.TooDeep(body) {
+		err = fmt.Errorf("it is nested deeper than %d levels", jsonrpc.MaxDepth)
+	}
 	// What is no notification must not pass as one: a server may run it.
 	if err == nil && m.Method != "" && !m.IsRequest() && !strings.HasPrefix(m.Method, "notifications/") {
 		err = fmt.Errorf("%s without an id", m.Method)

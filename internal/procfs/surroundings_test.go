@@ -54,3 +54,18 @@ func TestOOMKills(t *testing.T) {
 		t.Errorf("%d, %v", before, killed)
 	}
 }
+
+// The machine's count is no smaller than any part of it, and takes one file.
+func TestAllTasksBoundsTheOthers(t *testing.T) {
+	own, outside, err := procfs.Tasks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := procfs.AllTasks()
+	if err != nil || all != 0 && all+16 < own+outside { // 0: gVisor; some may end in between
+		t.Errorf("%d of the machine, %d of this process and %d others, %v", all, own, outside, err)
+	}
+	if n := testing.AllocsPerRun(5, func() { procfs.AllTasks() }); n > 20 {
+		t.Errorf("it takes %v allocations", n)
+	}
+}

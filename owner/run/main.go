@@ -58,7 +58,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if code, ended := set.Reexec(); ended {
 		return code
 	}
-	process.TuneMemory()
+	process.TuneMemory(process.Busy)
 	switch err := run(ctx, opt, set, stdout, stderr); {
 	case errors.Is(err, serve.ErrJail):
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)

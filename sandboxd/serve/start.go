@@ -39,7 +39,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if code, ended := set.Reexec(); ended {
 		return code
 	}
-	process.TuneMemory()
+	process.TuneMemory(process.Busy)
 	log := process.NewLogger(stderr)
 	switch err := listen(ctx, set, stdout, log); {
 	case errors.Is(err, ErrJail):

@@ -1,0 +1,8 @@
+package service
+
+// Looks is how often the status was made anew.
+func Looks(h *Hub) int {
+	h.board.mu.Lock()
+	defer h.board.mu.Unlock()
+	return h.board.looks
+}

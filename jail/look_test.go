@@ -1,0 +1,25 @@
+package jail
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
+)
+
+// While a command runs, or a server of the hub for days, it is looked five times a
+// second. Far from the limit that reads one line, not every process of the machine.
+func TestLookingFarFromTheLimitIsCheap(t *testing.T) {
+	if all, err := procfs.AllTasks(); err != nil || all == 0 {
+		t.Skipf("this kernel does not say how many tasks there are: %d %v", all, err)
+	}
+	var p pressure
+	far := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 << 20 }) })
+	near := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 }) })
+	if far > 20 || near <= far {
+		t.Errorf("far from the limit %v allocations, near it %v", far, near)
+	}
+	if !p.since(time.Now().Add(-time.Minute)) {
+		t.Error("twin: the limit of one task was not found met")
+	}
+}
