@@ -9,7 +9,11 @@ func TooDeep(raw []byte) bool {
 	for i, depth := 0, 0; i < len(raw); i++ {
 		switch raw[i] {
 		case '"':
-			i = skipString(raw, i) - 1
+			for i++; raw[i] != '"'; i++ { // valid JSON ends its strings
+				if raw[i] == '\\' {
+					i++
+				}
+			}
 		case '{', '[':
 			if depth++; depth > MaxDepth {
 				return true
