@@ -97,5 +97,19 @@ func world(dir string) (err error) {
 	return nil
 }
 
+// bigPath is a large body, for measurements.
+const bigPath = "/64MiB"
+
 // answer is what each host says: who it was asked as.
-func answer(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "this is %s", r.Host) }
+func answer(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != bigPath {
+		fmt.Fprintf(w, "this is %s", r.Host)
+		return
+	}
+	chunk := make([]byte, 64<<10)
+	for range 64 << 20 / len(chunk) {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}

@@ -35,6 +35,7 @@ var benches = []bench{
 	{"sizes", "bench", "TestBenchSizes", 20},
 	{"start", "bench", "TestBenchStart", 60},
 	{"command", "sandbox", "TestBenchShell", 50},
+	{"egress", "egress", "TestBenchEgress", 40},
 	{"hub", "hub", "TestBenchHub", 180},
 	{"wake", "hub", "TestBenchWake", 60},
 	{"servers", "hub", "TestBenchServers", 30},
