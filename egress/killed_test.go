@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // kill -9 while connections are made: the chain verifies each time, and no
 // connection came to its host without its begin.
 func TestKilledEgressLosesNoRecord(t *testing.T) {
-	rounds := 3
+	rounds := 20
 	if os.Getenv("SALLYPORT_SOAK") != "" {
 		rounds = 200
 	}
@@ -57,6 +58,9 @@ func TestKilledEgressLosesNoRecord(t *testing.T) {
 		c.way.Close()
 		if r, err := audit.Verify(e.audit, audit.VerifyOptions{}); err != nil || r.Finding != nil {
 			t.Fatalf("round %d: %v %v", round, r.Finding, err)
+		}
+		if _, _, err := reader.Read(e.audit); err != nil {
+			t.Fatalf("round %d: the second reader: %v", round, err)
 		}
 	}
 	arrived = len(world.heard("93.184.215.10:443"))

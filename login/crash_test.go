@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // crashes is how often the process is killed: more in the soak.
@@ -53,8 +54,12 @@ func TestCrashes(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) // the random point
 		r.kill()
 		all.Wait()
-		if found, err := audit.Verify(filepath.Join(r.dir, "audit", "login.jsonl"), audit.VerifyOptions{}); err != nil || found.Finding != nil {
+		file := filepath.Join(r.dir, "audit", "login.jsonl")
+		if found, err := audit.Verify(file, audit.VerifyOptions{}); err != nil || found.Finding != nil {
 			t.Fatalf("crash %d: the chain: %v %v", n, found.Finding, err)
+		}
+		if _, _, err := reader.Read(file); err != nil {
+			t.Fatalf("crash %d: the second reader: %v", n, err)
 		}
 		r.start()
 		for i, l := range lives {

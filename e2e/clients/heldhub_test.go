@@ -23,8 +23,9 @@ func TestHeldCallsOfTheHub(t *testing.T) {
 	h := startHeldHub(t)
 	var all sync.WaitGroup
 	for _, v := range []struct{ at, how string }{{"notes", "sse"}, {"notes", "mcp"}, {"hub", "mcp"}} {
+		pkg := map[string]string{"notes": "sdk-1-32", "hub": "@modelcontextprotocol/client"}[v.at]
 		base := h.base + map[string]string{"notes": "/servers/notes", "hub": "/hub"}[v.at]
-		all.Go(func() { typeScript(t, script, h.token, "sdk-1-32", v.how, base, "-"+v.at) })
+		all.Go(func() { typeScript(t, script, h.token, pkg, v.how, base, "-"+v.at, cases) })
 		session := rig.Connect(t, base, h.token, rig.Transport(v.how))
 		all.Go(func() {
 			for _, name := range []string{"deny", "approve"} { // one after the other: an owner has at most 16 open questions of one principal
@@ -42,7 +43,7 @@ func TestHeldCallsOfTheHub(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	heard := strings.Join(h.heard, "\n")
-	// Three of the TypeScript client's four run, and one of the Go client's two.
+	// Three of the TypeScript client's five run, and one of the Go client's two.
 	if strings.Contains(heard, "echo deny") || len(h.heard) != 3*(3+1) {
 		t.Errorf("the server was called with:\n%s", heard)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // save calls the tool of the turncoat behind the hub.
@@ -29,7 +31,7 @@ func save(ctx context.Context, c *mcp.ClientSession) (*mcp.CallToolResult, error
 // kill -9 of the hub while calls run: the chain verifies each time, and no call
 // came to its server without its begin.
 func TestKilledHubLosesNoRecord(t *testing.T) {
-	rounds := 3
+	rounds := 20
 	if os.Getenv("SALLYPORT_SOAK") != "" {
 		rounds = 200
 	}
@@ -39,6 +41,7 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 	port, description, calls := turncoat(t)
 	description.Store("Saves a note.")
 	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
+	var acknowledged atomic.Int64
 	for round := range rounds {
 		s.start()
 		before := calls.Load()
@@ -48,7 +51,9 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 			all.Go(func() {
 				c, err := rig.TryConnect(ctx, s.url+"/servers/notes", s.token, rig.Streamable)
 				for err == nil {
-					_, err = save(ctx, c)
+					if _, err = save(ctx, c); err == nil {
+						acknowledged.Add(1)
+					}
 				}
 			})
 		}
@@ -58,12 +63,13 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 		<-s.Done
 		cancel()
 		all.Wait()
-		begun := s.verified(file)
-		if n := int(calls.Load()); n > begun {
-			t.Fatalf("round %d: %d calls arrived, %d are on the record", round, n, begun)
+		begun, ended := s.verified(file)
+		if n, answered := int(calls.Load()), int(acknowledged.Load()); n > begun || answered > ended {
+			t.Fatalf("round %d: %d calls arrived, %d began on the record; %d were answered, %d ended", round, n, begun, answered, ended)
 		}
 	}
-	t.Logf("%d kills, %d calls, %d begins", rounds, calls.Load(), s.verified(file))
+	begun, ended := s.verified(file)
+	t.Logf("%d kills, %d calls, %d begins, %d answers, %d ends", rounds, calls.Load(), begun, acknowledged.Load(), ended)
 }
 
 // The hub ends in order with its audit open, and what it wrote verifies.
@@ -83,28 +89,34 @@ func TestHubEndsInOrder(t *testing.T) {
 	if code, log := s.Cmd.ProcessState.ExitCode(), s.Log.String(); code != 0 || strings.Contains(log, "panic") {
 		t.Errorf("it ended with %d:\n%s", code, log)
 	}
-	if n := s.verified(file); n != 1 {
+	if n, _ := s.verified(file); n != 1 {
 		t.Errorf("%d calls are on the record", n)
 	}
 }
 
 // verified has `sallyport` check the chain, and counts the calls of
-// "notes" that began.
-func (s *stand) verified(file string) (begun int) {
+// "notes" that began and ended.
+func (s *stand) verified(file string) (begun, ended int) {
 	s.t.Helper()
 	if out, err := exec.Command(rig.Binary(s.t, "sallyport"), "audit", "verify", file).CombinedOutput(); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}
+	if _, _, err := reader.Read(file); err != nil {
+		s.t.Fatalf("the second reader: %v", err)
+	}
 	err := audit.Lines(file, func(l audit.Line) bool {
-		if r, ok := l.Record(); ok && r.Kind == audit.KindBegin && r.Tool == "save" {
+		switch r, ok := l.Record(); {
+		case ok && r.Kind == audit.KindBegin && r.Tool == "save":
 			begun++
+		case ok && r.Kind == audit.KindEnd:
+			ended++
 		}
 		return true
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return begun
+	return begun, ended
 }
 
 // The disk of the hub's audit is full: calls are refused with an error message and do not
@@ -161,7 +173,7 @@ func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 		return err == nil &&
 			!r.IsError
 	}, s.Process)
-	if begun := s.verified(inside + "/chain/audit.jsonl"); int64(begun) != calls.Load() {
+	if begun, _ := s.verified(inside + "/chain/audit.jsonl"); int64(begun) != calls.Load() {
 		t.Errorf("%d calls arrived, %d are on the record", calls.Load(), begun)
 	}
 }

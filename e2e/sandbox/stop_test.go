@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 	"github.com/sallyport-dev/sallyport/internal/approval"
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 )
@@ -160,21 +162,22 @@ func (s *ownedSandbox) stopOne(session *mcp.ClientSession, owner *ownersock.Clie
 // as it was approved on the record, and the chain is whole each time.
 func TestKilledBetweenApprovals(t *testing.T) {
 	rig.NeedRoot(t)
-	rounds := 5
+	rounds := 20
 	if os.Getenv("SALLYPORT_SOAK") != "" {
-		rounds = 100
+		rounds = 200
 	}
 	id, _ := strconv.Atoi(uid)
 	dir, workspace := owned(t, id), rig.PublicDir(t)
 	if err := os.Chown(workspace, id, id); err != nil {
 		t.Fatal(err)
 	}
+	var acknowledged atomic.Int64
 	for round := range rounds {
 		s := startOwned(t, dir, workspace)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for range 3 {
-			all.Go(func() { s.keepCalling(ctx) })
+			all.Go(func() { s.keepCalling(ctx, &acknowledged) })
 		}
 		for range 2 {
 			all.Go(func() { s.keepApproving(ctx) })
@@ -190,8 +193,11 @@ func TestKilledBetweenApprovals(t *testing.T) {
 		if r, err := audit.Verify(dir+"/audit/audit.jsonl", audit.VerifyOptions{}); err != nil || r.Finding != nil {
 			t.Fatalf("%v %v", r.Finding, err)
 		}
+		if _, _, err := reader.Read(dir + "/audit/audit.jsonl"); err != nil {
+			t.Fatalf("round %d: the second reader: %v", round, err)
+		}
 	}
-	approved, begun := 0, 0
+	approved, begun, ended := 0, 0, 0
 	_ = audit.Lines(dir+"/audit/audit.jsonl", func(l audit.Line) bool {
 		r, _ := l.Record()
 		if r.Details["outcome"] == "approved" {
@@ -200,11 +206,17 @@ func TestKilledBetweenApprovals(t *testing.T) {
 		if r.Kind == audit.KindBegin {
 			begun++
 		}
+		if r.Kind == audit.KindEnd && r.Verdict == "ok" {
+			ended++
+		}
 		return true
 	})
 	raw, _ := os.ReadFile(filepath.Join(workspace, "ran"))
 	ran := strings.Count(string(raw), "\n")
-	t.Logf("%d rounds: approved %d times, begun %d, ran %d", rounds, approved, begun, ran)
+	t.Logf("%d kills: approved %d times, begun %d, ran %d, ended %d, answered %d", rounds, approved, begun, ran, ended, acknowledged.Load())
+	if int(acknowledged.Load()) > ended {
+		t.Error("a call that was answered has no end on the record")
+	}
 	if ran > begun || begun > approved {
 		t.Errorf("ran %d times, begun %d on the record, approved %d", ran, begun, approved)
 	}
@@ -213,15 +225,18 @@ func TestKilledBetweenApprovals(t *testing.T) {
 	}
 }
 
-func (s *ownedSandbox) keepCalling(ctx context.Context) {
+func (s *ownedSandbox) keepCalling(ctx context.Context, acknowledged *atomic.Int64) {
 	session, err := s.connect("*")
 	if err != nil {
 		return
 	}
 	for ctx.Err() == nil {
-		_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "run_command", Arguments: map[string]any{"command": "echo x >> ran"}})
+		r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "run_command", Arguments: map[string]any{"command": "echo x >> ran"}})
 		if err != nil {
 			return
+		}
+		if !r.IsError {
+			acknowledged.Add(1)
 		}
 	}
 }

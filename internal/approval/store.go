@@ -39,10 +39,13 @@ type standing struct {
 	until time.Time
 }
 
+// expiry is shorter in a test only.
+var expiry = Expiry
+
 // New returns an empty store. notify, which may be nil, hears of each new
 // request; it must not block.
 func New(notify func(Waiting)) *Store {
-	return &Store{now: time.Now, expiry: Expiry, notify: notify, byKey: map[Key]*request{}, byID: map[string]*request{}}
+	return &Store{now: time.Now, expiry: expiry, notify: notify, byKey: map[Key]*request{}, byID: map[string]*request{}}
 }
 
 // Wait holds a call until the owner has decided, at most r.Hold. Only with

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // TestMain runs this binary as the process that a test kills or fills up.
@@ -117,6 +118,9 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 		}
 		if err != nil || r.Finding != nil {
 			t.Fatalf("round %d: %v, %v", round, r.Finding, err)
+		}
+		if last, _, err := reader.Read(file); err != nil || uint64(last) != r.Last {
+			t.Fatalf("round %d: the second reader: record %d of %d, %v", round, last, r.Last, err)
 		}
 	}
 	if len(ends) < rounds/2 {

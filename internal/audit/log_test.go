@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // Rotation and retention keep the chain whole; what is pruned is explained.
@@ -27,7 +28,7 @@ func TestRotationAndRetention(t *testing.T) {
 	if r.Finding != nil || r.First == 1 || r.Signed != r.Last || r.Open != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if last, signed, err := readChain(file); err != nil || uint64(last) != r.Last || uint64(signed) != r.Last {
+	if last, signed, err := reader.Read(file); err != nil || uint64(last) != r.Last || uint64(signed) != r.Last {
 		t.Errorf("second reader: %d records, %d signed, %v", last, signed, err)
 	}
 	for name, gone := range map[string]string{"oldest": closed[0], "middle": closed[2]} {

@@ -115,6 +115,46 @@ func (l Line) Record() (Record, bool) {
 	return r, err == nil || errors.Is(err, errHash)
 }
 
+// Tail returns at most n of the newest records of file, the oldest first; what it reads
+// is bounded, however long the chain. They are not checked.
+func Tail(file string, n int) (list []Record, err error) {
+	folder := filepath.Dir(file)
+	names, err := segments(os.DirFS(folder), filepath.Base(file))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%s: %w", file, fs.ErrNotExist)
+	}
+	for i := len(names) - 1; err == nil && i >= 0 && len(list) < n; i-- {
+		var older []Record
+		older, err = segmentTail(filepath.Join(folder, names[i]))
+		list = append(older, list...)
+	}
+	return list[max(0, len(list)-n):], err
+}
+
+// segmentTail returns the records at the end of one segment.
+func segmentTail(path string) (list []Record, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	buf, err := readEnd(f, info.Size())
+	if int64(len(buf)) < info.Size() { // its first line is cut
+		buf = buf[bytes.IndexByte(buf, '\n')+1:]
+	}
+	for line := range bytes.Lines(buf) {
+		l := Line{Text: bytes.TrimSuffix(line, []byte("\n"))}
+		if r, ok := l.Record(); ok && len(l.Text) < len(line) {
+			list = append(list, r)
+		}
+	}
+	return list, err
+}
+
 // After calls each with the records after number seq.
 func After(file string, seq uint64, each func(Line, Record)) error {
 	return linesFrom(file, seq+1, func(l Line) bool {

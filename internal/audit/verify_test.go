@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/audit/reader"
 )
 
 // length is that of the chain in the tampering tests.
@@ -44,7 +45,7 @@ func TestTamperingIsNamed(t *testing.T) {
 					t.Fatalf("line %d: found %v, want one of %v within %d lines of it", i+1, f, kinds, off)
 				}
 				if i%step == 0 {
-					if _, _, err := readChain(file); err == nil {
+					if _, _, err := reader.Read(file); err == nil {
 						t.Fatalf("line %d: the second reader sees nothing", i+1)
 					}
 				}

@@ -77,8 +77,9 @@ func parse(fs *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// files are those that were named, or all there are.
-func files(named []string) ([]string, error) {
+// Files are the chains that were named, or all there are: MCP_AUDIT_FILE, else those
+// below .sallyport/audit of the working directory.
+func Files(named []string) ([]string, error) {
 	if len(named) > 0 {
 		return named, nil
 	}
@@ -94,7 +95,7 @@ func files(named []string) ([]string, error) {
 
 // one is the only file.
 func one(named []string) (string, error) {
-	list, err := files(named)
+	list, err := Files(named)
 	if err == nil && len(list) > 1 {
 		err = fmt.Errorf("there are several records, name one of these at the end:\n  %s", strings.Join(list, "\n  "))
 	}
@@ -112,7 +113,7 @@ func verify(_ context.Context, args []string, stdout io.Writer) error {
 	if err := parse(fs, args); err != nil {
 		return err
 	}
-	list, err := files(fs.Args())
+	list, err := Files(fs.Args())
 	if err != nil {
 		return err
 	}

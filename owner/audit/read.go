@@ -88,12 +88,17 @@ func Line(r chain.Record) string {
 	if r.Kind == chain.KindEnd {
 		line += fmt.Sprintf(" %d ms, %d bytes", r.MS, r.ResultBytes)
 	}
+	return terminal.Line(strings.TrimRight(line+Details(r), " "), 400)
+}
+
+// Details are those of a record that say most, for the end of its line.
+func Details(r chain.Record) (text string) {
 	for _, key := range []string{"outcome", "reason", "target", "name", "host", "port"} {
 		if v := r.Details[key]; v != "" {
-			line += " " + key + "=" + v
+			text += " " + key + "=" + v
 		}
 	}
-	return terminal.Line(strings.TrimRight(line, " "), 400)
+	return text
 }
 
 func grep(_ context.Context, args []string, stdout io.Writer) error {

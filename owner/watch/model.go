@@ -22,6 +22,9 @@ type model struct {
 	reason        string
 	help          bool
 	others        bool // sessions and servers are shown instead of calls
+	records       []past
+	back          int  // how many records lie below the screen
+	record        bool // the records are shown instead of calls
 	said          string
 }
 
@@ -54,6 +57,18 @@ func (m *model) take(v seen) {
 	if _, ok := m.selected(); !ok {
 		m.open, m.prompt = false, false
 	}
+}
+
+// remember takes the records; one that is being read stays where it is.
+func (m *model) remember(list []past) {
+	if at := len(m.records) - 1 - m.back; m.back > 0 && at >= 0 {
+		read := m.records[at]
+		i := slices.IndexFunc(list, func(p past) bool {
+			return p.process == read.process && p.record.Seq == read.record.Seq
+		})
+		m.back = len(list) - 1 - max(0, i)
+	}
+	m.records = list
 }
 
 // items lists what waits, then what runs. A call that waits is listed once.
@@ -97,33 +112,38 @@ func (m *model) press(k string) act {
 	case "q":
 		return act{quit: true}
 	case "?":
-		m.help = !m.help
+		m.help, m.open = !m.help, false
 	case "l":
-		m.others, m.open, m.scroll = !m.others, false, 0
+		m.others, m.open, m.record, m.scroll = !m.others, false, false, 0
+	case "r":
+		m.record, m.open, m.others, m.back = !m.record, false, false, 0
 	case keyUp, "k":
 		return m.move(-1)
 	case keyDown, "j":
 		return m.move(1)
 	case keyPgUp:
-		m.scroll = max(0, m.scroll-m.height/2)
+		m.scrolled(-m.height / 2)
 	case keyPgDn, " ":
-		m.scroll += m.height / 2
+		m.scrolled(m.height / 2)
 	case keyEnter:
-		m.open, m.scroll, m.read = ok && !m.open, 0, false
+		m.open, m.scroll, m.read = ok && !m.open && !m.elsewhere(), 0, false
 		if ok && m.open && it.running != nil {
 			return act{path: it.path, watch: it.id(), request: ownersock.Request{Op: ownersock.OpOutput}}
 		}
 	case keyEsc:
-		m.open, m.help, m.others = false, false, false
+		m.open, m.help, m.others, m.record = false, false, false, false
 	case "p":
 		return m.pause("")
 	default:
-		if ok {
+		if ok && !m.elsewhere() {
 			return m.decide(k, it)
 		}
 	}
 	return act{}
 }
+
+// elsewhere means that the calls are not on the screen: no key may mean one.
+func (m *model) elsewhere() bool { return m.others || m.record || m.help }
 
 // decide is for the keys that mean the selected item. What waits can be
 // approved only once it was shown to its end.
@@ -182,8 +202,8 @@ func (m *model) typed(k string) act {
 
 // move selects another item, or scrolls the open one.
 func (m *model) move(by int) act {
-	if m.open || m.others {
-		m.scroll = max(0, m.scroll+by)
+	if m.open || m.others || m.record {
+		m.scrolled(by)
 		return act{}
 	}
 	list := m.items()
@@ -192,6 +212,15 @@ func (m *model) move(by int) act {
 		m.at = list[i].id()
 	}
 	return act{}
+}
+
+// scrolled moves what is shown by lines.
+func (m *model) scrolled(by int) {
+	if m.record {
+		m.back = max(0, m.back-by)
+	} else {
+		m.scroll = max(0, m.scroll+by)
+	}
 }
 
 // whole is the open item as lines.

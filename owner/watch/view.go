@@ -15,7 +15,8 @@ const keysHelp = `Up, Down  select            Enter  show it whole, and the outp
 a  approve once             g  approve this exact call for 15 minutes
 d  deny, with a reason      t  approve this tool of this principal for 15 minutes
 s  stop, S  stop at once    p  pause everything, P  pause this principal; again: resume
-l  sessions and servers     PgUp, PgDn  scroll     q  quit`
+r  the record of calls      l  sessions and servers
+PgUp, PgDn  scroll          q  quit`
 
 // view is the whole page: at most height lines, none wider than width.
 func (m *model) view() []string {
@@ -25,6 +26,7 @@ func (m *model) view() []string {
 		lines = append(lines, m.opened(it, body)...)
 	} else {
 		lines = append(lines, m.list(body)...)
+		lines = append(lines, m.newest(m.height-2-len(lines))...)
 	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
@@ -79,6 +81,8 @@ func (m *model) list(height int) (lines []string) {
 		return strings.Split(keysHelp, "\n")
 	case m.others:
 		return m.rest(height)
+	case m.record:
+		return m.past(height)
 	}
 	if len(list) == 0 {
 		return []string{"", "Nothing runs and nothing waits."}
@@ -93,6 +97,14 @@ func (m *model) list(height int) (lines []string) {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// newest fills the lines below the items with the newest records.
+func (m *model) newest(height int) []string {
+	if m.help || m.others || m.record || height < 3 || len(m.records) == 0 {
+		return nil
+	}
+	return append([]string{"", "The newest records (r shows more):"}, m.past(height-2)...)
 }
 
 // rest lists sessions and the hub's servers.
@@ -162,12 +174,16 @@ func (m *model) footer() string {
 		return "Deny. Reason for the client (Enter sends, Esc goes back): " + terminal.Escape(m.reason) + "_"
 	case m.said != "":
 		return terminal.Escape(m.said)
+	case m.record:
+		return fmt.Sprintf("Up, PgUp older   Down, PgDn newer   r, Esc back   %d below", m.back)
+	case m.others:
+		return "Down, PgDn: read on   l, Esc back"
 	case m.open && !m.read:
 		return "Down, PgDn: read on   d deny   Esc back"
 	case m.open:
 		return "a approve once   g this call, t this tool: 15 min   d deny   s stop   Esc back"
 	}
-	return "Enter open   d deny   s stop   p pause   l lists   ? keys   q quit"
+	return "Enter open   d deny   s stop   p pause   r record   l lists   ? keys   q quit"
 }
 
 func text(name, s string) string {

@@ -81,6 +81,7 @@ func page(ctx context.Context, s approve.Sockets) error {
 	defer signal.Stop(resized)
 	keys := tty.keys(ctx)
 	seen, acts := poll(ctx, s)
+	past := records(ctx)
 	m := model{}
 	for {
 		m.width, m.height = tty.size()
@@ -93,6 +94,8 @@ func page(ctx context.Context, s approve.Sockets) error {
 		case <-resized:
 		case v := <-seen:
 			m.take(v)
+		case list := <-past:
+			m.remember(list)
 		case k, ok := <-keys:
 			if !ok {
 				return nil

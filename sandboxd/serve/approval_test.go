@@ -110,3 +110,36 @@ func TestPauseAndStopInWords(t *testing.T) {
 		}
 	})
 }
+
+// What no tool has said has a type too where the stateless protocol demands one
+// (a client of version 2 throws the result away without it), and none elsewhere.
+func TestRefusalsHaveAType(t *testing.T) {
+	s := start(t, nil)
+	const named = `"resultType":"complete"`
+	ran := func(name string) string {
+		_, body := modernCall(t, s, as("token:poke", "*"), "tools/call", name, `"name":"`+name+`","arguments":{"text":"x"},`)
+		return body
+	}
+	if got := ran("read_file"); !strings.Contains(got, named) || strings.Contains(got, `"isError":true`) {
+		t.Errorf("twin, a tool's result: %s", got)
+	}
+	done := make(chan string, 1)
+	go func() { done <- ran("run_command") }()
+	<-s.started
+	if err := s.desk.Stop(s.desk.Running()[0].ID, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; !strings.Contains(got, named) || !strings.Contains(got, "owner stopped") {
+		t.Errorf("stopped: %s", got)
+	}
+	s.desk.Pause("", "lunch")
+	if got := ran("read_file"); !strings.Contains(got, named) || !strings.Contains(got, "lunch") {
+		t.Errorf("paused: %s", got)
+	}
+	h := as("token:poke", "*")
+	opened, _ := send(t, "POST", s.URL+"/mcp", jsonHeader(h), initialize)
+	h = jsonHeader(h, "Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"))
+	if _, got := send(t, "POST", s.URL+"/mcp", h, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read_file","arguments":{"text":"x"}}}`); strings.Contains(got, "resultType") || !strings.Contains(got, "lunch") {
+		t.Errorf("in a session: %s", got)
+	}
+}

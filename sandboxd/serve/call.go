@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,14 +36,14 @@ func (s *Server) calling(next mcp.MethodHandler) mcp.MethodHandler {
 		return s.run(ctx, m, func(ctx context.Context) (result mcp.Result, err error) {
 			ticket, err := s.admit(ctx, m, call)
 			if err != nil {
-				return refused(err)
+				return refused(m, err)
 			}
 			ending := "panic"
 			defer func() { ticket.End(ending, textBytes(result)) }()
 			result, err = next(ticket.Context(), method, req)
 			ending = verdict(m, result, err)
 			if ticket.Stopped() {
-				return s.stopped(ticket), nil
+				return s.stopped(m, ticket), nil
 			}
 			return result, err
 		})
@@ -82,7 +83,7 @@ func (s *Server) admit(ctx context.Context, m *message, req *mcp.CallToolRequest
 
 // refused turns a refusal into what the client gets: a tool error,
 // or a protocol error where the fault is not the call's.
-func refused(err error) (mcp.Result, error) {
+func refused(m *message, err error) (mcp.Result, error) {
 	var r *desk.Refusal
 	if !errors.As(err, &r) {
 		return nil, err
@@ -90,17 +91,17 @@ func refused(err error) (mcp.Result, error) {
 	if r.Verdict == "unrecordable" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Text}
 	}
-	return failure(r.Text), nil
+	return failure(m, r.Text), nil
 }
 
 // stopped is the result of a call that the owner has stopped: the words, and
 // what a command had written until then.
-func (s *Server) stopped(t *desk.Ticket) mcp.Result {
+func (s *Server) stopped(m *message, t *desk.Ticket) mcp.Result {
 	text := "The owner stopped this call; what it had started was ended. Do not repeat it by yourself; ask the user."
 	if stdout, stderr, _, err := s.desk.Output(t.ID, 8<<10); err == nil {
 		text += fmt.Sprintf("\nThe last of stdout:\n%s\nThe last of stderr:\n%s", stdout, stderr)
 	}
-	return failure(text)
+	return failure(m, text)
 }
 
 // run calls the tool with a context that ends with the client or the server.
@@ -111,8 +112,8 @@ func (s *Server) run(ctx context.Context, m *message, call func(context.Context)
 	defer s.running.Add(-1)
 	defer s.held.Add(-m.size)
 	if s.held.Add(m.size) > s.maxHeld {
-		return failure("this call was not run: the calls under way are too large together; wait until some have " +
-			"ended, or send less at once"), nil
+		return failure(m, "this call was not run: the calls under way are too large together; wait until some "+
+			"have ended, or send less at once"), nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -129,8 +130,17 @@ func short(name string) string {
 	return name
 }
 
-func failure(text string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+// failure is a tool error that no tool has made. The stateless protocol demands a type
+// of each result, which the SDK sets for those of tools only, and otherwise lets
+// nobody set but by decoding.
+func failure(m *message, text string) *mcp.CallToolResult {
+	r := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+	if m.session == "" {
+		if raw, err := json.Marshal(r); err == nil {
+			_ = json.Unmarshal(append([]byte(`{"resultType":"complete",`), raw[1:]...), r)
+		}
+	}
+	return r
 }
 
 func verdict(m *message, result mcp.Result, err error) string {

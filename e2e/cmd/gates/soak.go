@@ -21,12 +21,13 @@ func soaks(root string, long time.Duration) []gate {
 	return []gate{
 		soak("mixed", e2e, "Mixed", "./soak"),
 		soak("files", root, "Soak|SwapRace|SpecialFiles", "./sandboxd/files", "./sandboxd/tool"),
-		soak("audit", root, "Tampering|Killed|OneOutcome", "./internal/audit", "./internal/approval"),
-		soak("owner", e2e, "OwnerStops|KilledBetween|HeldCalls", "./sandbox", "./clients"),
+		soak("audit", root, "Tampering|Killed", "./internal/audit"),
+		soak("approvals", root, "OneOutcome", "-race", "./internal/approval"),
+		soak("owner", e2e, "OwnerStops|PauseRefuses|KilledBetween|HeldCalls", "./sandbox", "./clients"),
 		soak("container", e2e, "LockedContainer", "./sandbox"),
-		soak("egress", root, "ManyConnectionsAtOnce", "./egress"),
+		soak("egress", root, "ManyConnectionsAtOnce|KilledEgress", "./egress"),
 		soak("jail", root, "LivesThrough|EachRuleIsMissed", "./jail"),
-		soak("hub", e2e, "Soak", "./hub", "./proxy"),
+		soak("hub", e2e, "Soak|KilledHub", "./hub", "./proxy"),
 		soak("edge", e2e, "Soak", "./edge"),
 		soak("login", filepath.Join(root, "login"), "Crashes", "."),
 	}
