@@ -23,7 +23,7 @@ var linked = []struct {
 }{
 	{"sandboxd", []string{"sandboxd", "jail", "internal"}},
 	{"hub", []string{"hub", "dockerproxy/wire", "jail", "internal"}},
-	{"dockerproxy", []string{"dockerproxy", "internal/mcpjson", "internal/strictjson", "internal/process"}},
+	{"dockerproxy", []string{"dockerproxy", "internal/mcpjson", "internal/strictjson", "internal/cli", "internal/process"}},
 	// plan prints what the policy proxy would create; accept reads the hub's pins.
 	{"owner", []string{"owner", "dockerproxy/container", "hub/pins", "jail", "internal"}},
 	{"egress", []string{"egress", "internal"}},
@@ -176,7 +176,7 @@ func TestLineBudgets(t *testing.T) {
 		{3250, []string{"jail"}}, // policy as data with its self-test, and the namespaces of commands
 		{2650, []string{"sandboxd/serve", "sandboxd/tool"}},
 		{2800, []string{"sandboxd/files", "sandboxd/command", "sandboxd/output", "internal/diff"}}, // docs/decisions/0061
-		{8450, []string{"internal"}}, // a fifth of it is audit, the chain and its checker; mcphttp came from the hub
+		{8700, []string{"internal"}}, // a fifth of it is audit, the chain and its checker; mcphttp came from the hub
 		{4800, []string{"hub"}},      // docs/decisions/0071, 0072
 		{2200, []string{"dockerproxy"}},
 		{1750, []string{"egress"}}, // with egresstest, a small Internet for its tests

@@ -83,7 +83,7 @@ func (b *bench) start() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, b.s, slog.New(slog.NewJSONHandler(b.log, nil))) }()
+	go func() { done <- serve(ctx, b.s, nil, slog.New(slog.NewJSONHandler(b.log, nil))) }()
 	var once sync.Once
 	b.stop = func() {
 		once.Do(func() {

@@ -68,8 +68,7 @@ func TestForbiddenSourcesIsRequired(t *testing.T) {
 	if all, err := forbiddenSources("/a/b:/c"); err != nil || len(all) != 2 {
 		t.Errorf("two paths: %v %v", all, err)
 	}
-	var out strings.Builder
-	if code := run(nil, func(string) string { return "" }, &out, &out); code != 2 || !strings.Contains(out.String(), "FORBIDDEN_SOURCES is required") {
-		t.Errorf("a start without it: %d %s", code, out.String())
+	if code, _, errs := command(t, nil); code != 2 || !strings.Contains(errs, "FORBIDDEN_SOURCES is required") {
+		t.Errorf("a start without it: %d %s", code, errs)
 	}
 }

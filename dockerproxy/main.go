@@ -12,18 +12,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/dockerproxy/wire"
-	"github.com/sallyport-dev/sallyport/internal/process"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 )
 
-const usage = `usage: sallyport-dockerproxy          serve, until SIGTERM
-       sallyport-dockerproxy health   ask the serving one; exit 0 if it answers
-       sallyport-dockerproxy version
+const name = "sallyport-dockerproxy"
+
+const usage = `usage: sallyport-dockerproxy [serve]
 
 settings (environment)
   CONFIG_PATH            /config/mcp.json        the servers
@@ -37,44 +34,25 @@ settings (environment)
   INSTANCE               sallyport               owner label; [a-z0-9]{1,16}
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+func main() { program.Main() }
 
-// run returns the exit code: 0 fine, 1 failed, 2 wrong usage or settings.
-func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	health := len(args) == 1 && (args[0] == "health" || args[0] == "healthcheck") // the second: version 0.1
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
-		fmt.Fprint(stdout, usage)
-		return 0
-	}
-	if len(args) == 1 && args[0] == "version" {
-		fmt.Fprintln(stdout, "sallyport-dockerproxy", process.Version)
-		return 0
-	}
-	if len(args) > 0 && !health {
-		fmt.Fprint(stderr, usage)
-		return 2
-	}
-	s, err := readSettings(getenv)
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport-dockerproxy: %v\n", err)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if health {
-		err = healthcheck(s)
-	} else {
-		err = serve(ctx, s, slog.New(slog.NewJSONHandler(stderr, nil)))
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport-dockerproxy: %v\n", err)
-		return 1
-	}
-	return 0
+var program = cli.Program{
+	Name:  name,
+	Intro: "Creates exactly the containers that mcp.json describes.",
+	Start: "Without a command it serves. docs/hub.md.",
+	Commands: []cli.Command{
+		{Name: "serve", Help: "serve the hub, until SIGTERM (the default)",
+			Main: cli.Service(name, usage, readSettings, serve)},
+		{Name: "health", Help: "ask the serving one; exit 0 if it answers",
+			Main: cli.Service(name+" health", "usage: "+name+" health\n\nTakes the settings of serve.\n", readSettings,
+				health)},
+	},
+	Default: "serve",
+	Aliases: map[string]string{"healthcheck": "health"}, // version 0.1
 }
 
 // serve runs the proxy until ctx ends and its containers are gone.
-func serve(ctx context.Context, s settings, log *slog.Logger) error {
+func serve(ctx context.Context, s settings, _ io.Writer, log *slog.Logger) error {
 	p := &proxy{settings: s, log: log, docker: newDaemon(s.dockerSocket), held: map[string]*lease{}}
 	var err error
 	if p.policy, err = loadPolicy(s); err != nil {
@@ -96,9 +74,9 @@ func serve(ctx context.Context, s settings, log *slog.Logger) error {
 	return p.accept(ctx, listener)
 }
 
-// healthcheck is the handshake of a hub. A proxy that refuses our uid is
+// health is the command: the handshake of a hub. A proxy that refuses our uid is
 // alive as well.
-func healthcheck(s settings) error {
+func health(_ context.Context, s settings, _ io.Writer, _ *slog.Logger) error {
 	c, err := net.DialTimeout("unix", s.listenSocket, 5*time.Second)
 	if err != nil {
 		return err

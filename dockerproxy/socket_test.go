@@ -47,21 +47,37 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+// command runs a command line with these settings and no others.
+func command(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	for _, name := range []string{"CONFIG_PATH", "LISTEN_SOCKET", "DOCKER_SOCKET", "SANDBOX_SECRETS_DIR", "SANDBOX_SECRETS_WATCH",
+		"FORBIDDEN_SOURCES", "SOCKET_MODE", "HUB_UID", "INSTANCE"} {
+		t.Setenv(name, env[name])
+	}
 	var out, errs bytes.Buffer
-	none := func(string) string { return "" }
-	if code := run([]string{"--help"}, none, &out, &errs); code != 0 || !strings.Contains(out.String(), "HUB_UID") {
-		t.Errorf("help: %d %s", code, out.String())
+	code = program.Run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestUsage(t *testing.T) {
+	if code, out, _ := command(t, nil, "--help"); code != 0 || !strings.Contains(out, "HUB_UID") || !strings.Contains(out, "  version ") {
+		t.Errorf("help: %d %s", code, out)
 	}
-	if code := run([]string{"serve"}, none, &out, &errs); code != 2 {
-		t.Errorf("unknown word: %d", code)
+	if code, _, errs := command(t, nil, "serve", "here"); code != 2 || !strings.Contains(errs, `"here"`) {
+		t.Errorf("unknown word: %d %s", code, errs)
 	}
-	if code := run(nil, func(string) string { return "relative" }, &out, &errs); code != 2 {
-		t.Errorf("bad settings: %d", code)
+	if code, _, errs := command(t, map[string]string{"CONFIG_PATH": "relative", "INSTANCE": "_"}); code != 2 ||
+		!strings.Contains(errs, "CONFIG_PATH") || !strings.Contains(errs, "INSTANCE") {
+		t.Errorf("bad settings: %d %s", code, errs)
 	}
-	only := func(name string) string { return map[string]string{"FORBIDDEN_SOURCES": "none"}[name] }
-	if code := run(nil, only, &out, &errs); code != 1 || !strings.Contains(errs.String(), "/config/mcp.json") {
-		t.Errorf("no configuration: %d %s", code, errs.String())
+	only := map[string]string{"FORBIDDEN_SOURCES": "none"}
+	if code, _, errs := command(t, only); code != 1 || !strings.Contains(errs, "/config/mcp.json") {
+		t.Errorf("no configuration: %d %s", code, errs)
+	}
+	for _, verb := range []string{"health", "healthcheck"} { // the second as in version 0.1
+		if code, _, errs := command(t, only, verb); code != 1 || !strings.Contains(errs, "/run/proxy/docker.sock") {
+			t.Errorf("%s without a server: %d %s", verb, code, errs)
+		}
 	}
 }
 
@@ -71,17 +87,17 @@ func TestSocketModeAndHealth(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if err := healthcheck(b.s); err != nil {
+	if err := health(t.Context(), b.s, nil, nil); err != nil {
 		t.Errorf("healthy, but: %v", err)
 	}
 	b.mu.Lock()
 	b.version = `{}`
 	b.mu.Unlock()
-	if err := healthcheck(b.s); err == nil {
+	if err := health(t.Context(), b.s, nil, nil); err == nil {
 		t.Error("healthy without a daemon")
 	}
 	b.stop()
-	if err := healthcheck(b.s); err == nil {
+	if err := health(t.Context(), b.s, nil, nil); err == nil {
 		t.Error("healthy after its end")
 	}
 }
@@ -99,7 +115,7 @@ func TestOtherUser(t *testing.T) {
 	if len(b.requests()) != before || !strings.Contains(b.log.String(), "DENY") {
 		t.Errorf("daemon %s, log %s", b.requests(), b.log)
 	}
-	if err := healthcheck(b.s); err != nil {
+	if err := health(t.Context(), b.s, nil, nil); err != nil {
 		t.Errorf("refusing our uid is a sign of life: %v", err)
 	}
 }
@@ -130,9 +146,8 @@ func TestStaleSocket(t *testing.T) {
 func TestNoDaemon(t *testing.T) {
 	b := prepare(t, goodConfig)
 	b.s.dockerSocket = t.TempDir() + "/nobody"
-	var log bytes.Buffer
 	getenv := map[string]string{"CONFIG_PATH": b.s.configPath, "LISTEN_SOCKET": b.s.listenSocket, "DOCKER_SOCKET": b.s.dockerSocket, "SANDBOX_SECRETS_DIR": b.s.secretsDir, "FORBIDDEN_SOURCES": "none"}
-	if code := run(nil, func(name string) string { return getenv[name] }, &log, &log); code != 1 || !strings.Contains(log.String(), "group_add") {
-		t.Errorf("%d %s", code, log.String())
+	if code, _, errs := command(t, getenv); code != 1 || !strings.Contains(errs, "group_add") {
+		t.Errorf("%d %s", code, errs)
 	}
 }

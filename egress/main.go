@@ -5,25 +5,23 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/egress/proxy"
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/egresswire"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/internal/process"
 )
 
-const usage = `usage: sallyport-egress         serve, until SIGTERM
-       sallyport-egress health  ask the serving one; exit 0 if it answers
+const name = "sallyport-egress"
+
+const usage = `usage: sallyport-egress [serve]
 
 settings (environment)
   EGRESS_SOCKET      [required]  where sandboxd connects; its folder must exist
@@ -33,36 +31,21 @@ settings (environment)
   EGRESS_AUDIT_FILE  [none]      a record of each connection, in a folder of its own; - is stdout
 `
 
-func main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
-
-// run returns the exit code: 0 fine, 1 failed, 2 wrong usage or settings.
-func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	health := len(args) == 1 && args[0] == "health"
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help" || args[0] == "help") {
-		fmt.Fprint(stdout, usage)
-		return 0
-	}
-	if len(args) > 0 && !health {
-		fmt.Fprint(stderr, usage)
-		return 2
-	}
-	s, err := readSettings(getenv)
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport-egress: %v\n", err)
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if health {
-		err = ask(ctx, s)
-	} else {
-		err = serve(ctx, s, stdout, slog.New(slog.NewJSONHandler(stderr, nil)))
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport-egress: %v\n", err)
-		return 1
-	}
-	return 0
+func main() {
+	cli.Program{
+		Name:  name,
+		Intro: "The only way of commands to the Internet, by host name.",
+		Start: "Without a command it serves. docs/egress.md.",
+		Commands: []cli.Command{
+			{Name: "serve", Help: "serve, until SIGTERM (the default)",
+				Main: cli.Service(name, usage, readSettings, serve)},
+			{Name: "health", Help: "ask the serving one; exit 0 if it answers",
+				Main: cli.Service(name+" health", "usage: "+name+" health\n\nTakes the settings of serve.\n",
+					readSettings,
+					ask)},
+		},
+		Default: "serve",
+	}.Main()
 }
 
 // serve runs until ctx ends.
@@ -84,7 +67,7 @@ func serve(ctx context.Context, s settings, stdout io.Writer, log *slog.Logger) 
 }
 
 // ask is what sandboxd and doctor do too: prove the key and get an answer.
-func ask(ctx context.Context, s settings) error {
+func ask(ctx context.Context, s settings, _ io.Writer, _ *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	client := egresswire.Client{Socket: s.socket, Key: s.key}

@@ -46,10 +46,10 @@ func main() {
 		Start: "Without a command it serves. To start: docs/login.md.",
 		Commands: []cli.Command{
 			{Name: "serve", Help: "serve assistants and the owner's pages (the default)", Main: serve},
-			{Name: "password", Help: "set the owner's password: the first line of input", Main: verb("password", 0)},
-			{Name: "grants", Help: "list the connected clients", Main: verb("grants", 0)},
-			{Name: "revoke", Help: "withdraw one: its id in grants", Main: verb("revoke", 1)},
-			{Name: "clients", Help: "list those that registered", Main: verb("clients", 0)},
+			{Name: "password", Help: "set the owner's password: the first line of input", Main: verb("password", "")},
+			{Name: "grants", Help: "list the connected clients", Main: verb("grants", "")},
+			{Name: "revoke", Help: "withdraw one: its id in grants", Main: verb("revoke", "GRANT")},
+			{Name: "clients", Help: "list those that registered", Main: verb("clients", "")},
 			{Name: "health", Help: "ask if it is well", Main: health.Command(name, "LOGIN_ADDR", settings.DefaultAddr)},
 		},
 		Default: "serve",
@@ -57,31 +57,19 @@ func main() {
 }
 
 // errUsage marks a wrong setting that is found late: exit code 2. All else is 1.
-var errUsage = errors.New("not started")
+var errUsage error = &cli.Fault{Code: 2, Text: "not started"}
 
-func serve(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	set, err := settings.Load(args, os.LookupEnv, true)
-	if errors.Is(err, flag.ErrHelp) {
-		new(settings.Settings).Table().Usage(stdout)
-		return 0
-	}
-	if err != nil {
-		return exit(fmt.Errorf("%w: %w", errUsage, err), stderr)
-	}
-	return exit(run(ctx, set, process.NewLogger(stderr)), stderr)
-}
-
-// exit says what went wrong, and with which code the process ends.
-func exit(err error, stderr io.Writer) int {
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, name+":", err)
-	if errors.Is(err, errUsage) {
-		return 2
-	}
-	return 1
-}
+var serve = cli.Server(name, func(w io.Writer) { new(settings.Settings).Table().Usage(w) },
+	func(args []string) (*settings.Settings, error) {
+		set, err := settings.Load(args, os.LookupEnv, true)
+		if err != nil && !errors.Is(err, flag.ErrHelp) {
+			err = fmt.Errorf("%w: %w", errUsage, err)
+		}
+		return set, err
+	},
+	func(ctx context.Context, set *settings.Settings, _ io.Writer, log *slog.Logger) error {
+		return run(ctx, set, log)
+	})
 
 // run runs the server until ctx ends.
 func run(ctx context.Context, set *settings.Settings, log *slog.Logger) error {
@@ -202,14 +190,21 @@ func listen(dir string, o *Owner) error {
 	return err
 }
 
-// verb is a command of the owner's with so many arguments.
-func verb(name string, want int) func(context.Context, []string, io.Writer, io.Writer) int {
-	return func(_ context.Context, args []string, stdout, stderr io.Writer) int {
-		if len(args) != want {
-			return exit(fmt.Errorf("%w: %s takes %d arguments, not %d", errUsage, name, want, len(args)), stderr)
+// verb is a command of the owner's, with what stands for its arguments.
+func verb(verb, args string) cli.Main {
+	want := len(strings.Fields(args))
+	usage := strings.TrimSpace("usage: "+name+" "+verb+" "+args) +
+		"\n\nTakes LOGIN_STATE_DIR, LOGIN_REVOKED_FILE and " +
+		"LOGIN_AUDIT_FILE from the environment, as the server does.\n"
+	return cli.Tool(name+" "+verb, usage, func(args []string) (q Question, err error) {
+		f := cli.Flags(verb)
+		if err = f.Parse(args); err == nil && f.NArg() != want {
+			err = fmt.Errorf("it takes %d arguments, not %d", want, f.NArg())
 		}
-		return exit(ask(Question{name, strings.Join(args, "")}, os.Stdin, stdout), stderr)
-	}
+		return Question{verb, f.Arg(0)}, err
+	}, func(_ context.Context, q Question, stdout, _ io.Writer) (int, error) {
+		return 0, ask(q, os.Stdin, stdout)
+	})
 }
 
 // ask does a verb, and prints what came of it.

@@ -9,7 +9,6 @@ package service
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/hub/aggregate"
 	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
@@ -48,29 +48,15 @@ type Hub struct {
 // Main is "sallyport-hub": it serves until ctx ends.
 // It returns 0 after an orderly end, 1 when serving failed, 2 for
 // wrong settings and 3 when the jail cannot be built.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	set, err := Parse(args, os.LookupEnv)
-	if errors.Is(err, flag.ErrHelp) {
-		new(Settings).Table().Usage(stdout)
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "sallyport-hub:", err)
-		return 2
-	}
-	process.TuneMemory(200) // a call through the hub makes little garbage
-	if err = listen(ctx, set, process.NewLogger(stderr)); err == nil {
-		return 0
-	}
-	fmt.Fprintln(stderr, "sallyport-hub:", err)
-	if errors.Is(err, ErrJail) {
-		return 3
-	}
-	return 1
-}
+var Main = cli.Server("sallyport-hub", func(w io.Writer) { new(Settings).Table().Usage(w) },
+	func(args []string) (Settings, error) { return Parse(args, os.LookupEnv) },
+	func(ctx context.Context, set Settings, _ io.Writer, log *slog.Logger) error {
+		process.TuneMemory(200) // a call through the hub makes little garbage
+		return listen(ctx, set, log)
+	})
 
 // ErrJail marks a start that failed because stdio servers could not be held.
-var ErrJail = errors.New("stdio servers cannot be held")
+var ErrJail error = &cli.Fault{Code: 3, Text: "stdio servers cannot be held"}
 
 func listen(ctx context.Context, set Settings, log *slog.Logger) error {
 	h, err := Open(set, log)

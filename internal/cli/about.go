@@ -22,6 +22,10 @@ func (p Program) all() []Command {
 }
 
 func (p Program) version(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && isHelp(args[0]) {
+		p.usage(stdout)
+		return 0
+	}
 	if len(args) > 0 {
 		fmt.Fprintf(stderr, "%s version: it takes no arguments\n", p.Name)
 		return 2
@@ -52,7 +56,11 @@ func revision() string {
 func (p Program) help(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		p.usage(stdout)
-		return 0
+		if p.Default == "" {
+			return 0
+		}
+		fmt.Fprintln(stdout)
+		args = []string{p.Default}
 	}
 	for _, c := range p.all() {
 		switch {
@@ -68,13 +76,15 @@ func (p Program) help(ctx context.Context, args []string, stdout, stderr io.Writ
 }
 
 func (p Program) completion(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	switch shell := strings.Join(args, " "); shell {
-	case "bash":
+	switch shell := strings.Join(args, " "); {
+	case isHelp(shell):
+		p.usage(stdout)
+	case shell == "bash":
 		p.completeBash(stdout)
-	case "zsh":
+	case shell == "zsh":
 		fmt.Fprintln(stdout, "autoload -Uz bashcompinit && bashcompinit")
 		p.completeBash(stdout)
-	case "fish":
+	case shell == "fish":
 		fmt.Fprintf(stdout, "complete -c %s -n __fish_use_subcommand -f -a '%s'\n", p.Name, p.names())
 		for _, c := range p.all() {
 			if c.Words != "" {

@@ -19,7 +19,7 @@ import (
 type Command struct {
 	Name, Help string
 	Words      string // what may follow the verb, for completion
-	Main       func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+	Main       Main
 }
 
 // A Program is one binary.
@@ -29,6 +29,7 @@ type Program struct {
 	Start    string // how to begin, the last line of the usage
 	Commands []Command
 	Default  string            // the command that flags alone, or nothing, mean; "" shows the usage
+	Aliases  map[string]string // other names of commands, which the usage does not list
 	Moved    map[string]string // commands of an earlier version, and the line to use instead
 }
 
@@ -45,13 +46,13 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 		name, rest = args[0], args[1:]
 	}
 	switch {
-	case slices.Contains([]string{"-h", "-help", "--help"}, name):
-		name = "help"
+	case len(args) > 0 && isHelp(args[0]):
+		name, rest = "help", nil
 	case len(args) == 1 && (args[0] == "--version" || args[0] == "-version"):
 		name, rest = "version", nil
 	}
 	for _, c := range p.all() {
-		if c.Name == name {
+		if c.Name == name || p.Aliases[name] == c.Name {
 			return c.Main(ctx, rest, stdout, stderr)
 		}
 	}
@@ -62,6 +63,8 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 	return p.unknown(name, stderr)
 }
 
+func isHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
+
 func (p Program) unknown(name string, stderr io.Writer) int {
 	if name != "" {
 		fmt.Fprintf(stderr, "%s: there is no command %q%s\n\n", p.Name, name, p.nearest(name))
@@ -71,7 +74,11 @@ func (p Program) unknown(name string, stderr io.Writer) int {
 }
 
 func (p Program) usage(out io.Writer) {
-	fmt.Fprintf(out, "usage: %s COMMAND [flags]\n\n%s\n\n", p.Name, p.Intro)
+	verb := "COMMAND"
+	if p.Default != "" {
+		verb = "[COMMAND]"
+	}
+	fmt.Fprintf(out, "usage: %s %s [flags]\n\n%s\n\n", p.Name, verb, p.Intro)
 	for _, c := range p.all() {
 		fmt.Fprintf(out, "  %-11s %s\n", c.Name, c.Help)
 	}

@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,7 +29,8 @@ func program() Program {
 			{Name: "doctor", Help: "walk", Main: say("walked")},
 			{Name: "token", Help: "tokens", Words: "new hash check", Main: say("token")},
 		},
-		Moved: map[string]string{"local": "make run"},
+		Aliases: map[string]string{"walk": "doctor"},
+		Moved:   map[string]string{"local": "make run"},
 	}
 }
 
@@ -48,6 +52,10 @@ func TestRun(t *testing.T) {
 		{"version", "", 0, "sandboxd " + process.Version + " go", ""},
 		{"docter", "serve", 2, "", `there is no command "docter"; did you mean "doctor"?`},
 		{"--version", "", 0, "sandboxd " + process.Version + " go", ""},
+		{"-h", "serve", 0, "usage: sandboxd [COMMAND]", ""},
+		{"help", "serve", 0, "usage: sandboxd [COMMAND]", ""},
+		{"version -h", "", 0, "usage: sandboxd COMMAND", ""},
+		{"walk", "", 0, "walked ", ""},
 		{"--version", "serve", 0, "sandboxd " + process.Version + " go", ""},
 		{"version x", "", 2, "", "takes no arguments"},
 		{"completion", "", 2, "", "name the shell"},
@@ -91,6 +99,37 @@ func TestCompletionInBash(t *testing.T) {
 		out, err := exec.Command(bash, "-c", script.String()+ask).CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != want {
 			t.Errorf("%s: %q, %v", line, out, err)
+		}
+	}
+}
+
+// The exit code is the same for every binary: 2 for the command line and the
+// settings, a Fault's own, else 1; -h is none.
+func TestCodes(t *testing.T) {
+	var err error
+	server := Server("s", func(w io.Writer) { io.WriteString(w, "usage: s") },
+		func(args []string) (string, error) { f := Flags("s"); return "", f.Parse(args) },
+		func(context.Context, string, io.Writer, *slog.Logger) error { return err })
+	tool := Tool("t", "usage: t", func(args []string) (string, error) { f := Flags("t"); return "", f.Parse(args) },
+		func(context.Context, string, io.Writer, io.Writer) (int, error) { return 0, err })
+	service := Service("e", "usage: e", func(getenv func(string) string) (string, error) { return "", nil },
+		func(context.Context, string, io.Writer, *slog.Logger) error { return err })
+	for _, c := range []struct {
+		args      string
+		err       error
+		code      int
+		out, errs string
+	}{
+		{"", nil, 0, "", ""}, {"-h", nil, 0, "usage: ", ""}, {"--secret=x", nil, 2, "", "secret"}, {"", errors.New("no"), 1, "", ": no"},
+		{"", fmt.Errorf("%w: no", &Fault{3, "jail"}), 3, "", ": jail: no"}, {"", Ended(126), 126, "", ""}, {"", Ended(0), 0, "", ""},
+	} {
+		err = c.err
+		for _, main := range []Main{server, tool, service} {
+			var out, errs bytes.Buffer
+			code := main(t.Context(), strings.Fields(c.args), &out, &errs)
+			if code != c.code || !strings.HasPrefix(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 {
+				t.Errorf("%q, %v: %d, stdout %q, stderr %q", c.args, c.err, code, out.String(), errs.String())
+			}
 		}
 	}
 }

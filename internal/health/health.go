@@ -21,7 +21,7 @@ const wait = 3 * time.Second
 // 200, 1 for anything else and 2 for bad usage.
 func Command(name, variable, addr string) func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		usage := "Usage: " + name + " health\n\nAsks the server at " + variable + " (" + addr +
+		usage := "usage: " + name + " health\n\nAsks the server at " + variable + " (" + addr +
 			") for /healthz; exit code 0 if it answers 200."
 		if len(args) == 1 && args[0] == "-h" {
 			fmt.Fprintln(stdout, usage)

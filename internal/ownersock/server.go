@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/sallyport-dev/sallyport/internal/approval"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 )
@@ -29,7 +30,7 @@ type Server struct {
 }
 
 // ErrKeyFile is Listen's error for a key file that is no key: a wrong setting.
-var ErrKeyFile = errors.New("MCP_OWNER_KEY_FILE")
+var ErrKeyFile error = &cli.Fault{Code: 2, Text: "MCP_OWNER_KEY_FILE"}
 
 // Listen reads the key file once and binds the socket, mode 0600. It is called
 // before root is given up; uid and gid, unless 0, get the socket.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/hub/pins"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/diff"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
@@ -22,7 +23,7 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/approve"
 )
 
-const usage = `Usage: sallyport accept NAME      shows which tools of the hub's server NAME changed, and a SUM
+const usage = `usage: sallyport accept NAME      shows which tools of the hub's server NAME changed, and a SUM
        sallyport accept NAME SUM  accepts exactly what was shown with it
 It asks the running hub through its owner's socket (MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE, else
 .sallyport/run/hub/owner.sock); with MCP_STATE_DIR it works on the hub's state directory itself.
@@ -31,24 +32,24 @@ Exit code: 0 nothing is withheld (any more), 1 something is, or an error, 2 wron
 
 // Main is "sallyport accept". With MCP_STATE_DIR it needs the state directory
 // only, so that it also runs beside the hub, in its container.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	dir := os.Getenv("MCP_STATE_DIR")
-	if len(args) < 1 || len(args) > 2 || strings.HasPrefix(args[0], "-") {
-		fmt.Fprint(stderr, usage)
-		return 2
+var Main = cli.Tool("sallyport accept", usage, parse, run)
+
+// parse takes NAME and, with it, SUM.
+func parse(args []string) ([]string, error) {
+	f := cli.Flags("sallyport accept")
+	err := f.Parse(args)
+	if err == nil && (f.NArg() < 1 || f.NArg() > 2) {
+		err = errors.New("it takes NAME, and SUM to accept")
 	}
-	server, sum := args[0], strings.Join(args[1:], "")
-	var err error
+	return f.Args(), err
+}
+
+func run(ctx context.Context, args []string, stdout, _ io.Writer) (int, error) {
+	dir, server, sum := os.Getenv("MCP_STATE_DIR"), args[0], strings.Join(args[1:], "")
 	if dir == "" {
-		err = throughSocket(ctx, server, sum, stdout)
-	} else {
-		err = inDirectory(dir, server, sum, stdout)
+		return 0, throughSocket(ctx, server, sum, stdout)
 	}
-	if err != nil {
-		fmt.Fprintln(stderr, "sallyport accept:", err)
-		return 1
-	}
-	return 0
+	return 0, inDirectory(dir, server, sum, stdout)
 }
 
 // inDirectory works on the state directory, as whom the hub runs, so that it

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/approval"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/session"
@@ -38,8 +39,7 @@ Exit code: 0 done, 1 nothing was done, 2 no server answers or wrong usage.
 `
 
 // command makes the Main of a verb. run gets between least and most arguments.
-func command(usage string, least, most int, run func(*verb) error) func(context.Context, []string, io.Writer,
-	io.Writer) int {
+func command(usage string, least, most int, run func(*verb) error) cli.Main {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		v := &verb{ctx: ctx, stdout: stdout, stderr: stderr}
 		err := v.parse(args)
@@ -70,8 +70,7 @@ func command(usage string, least, most int, run func(*verb) error) func(context.
 
 // parse takes flags before and after the arguments.
 func (v *verb) parse(args []string) error {
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := cli.Flags("")
 	v.Sockets.Flags(fs)
 	fs.BoolVar(&v.json, "json", false, "")
 	fs.BoolVar(&v.now, "now", false, "")

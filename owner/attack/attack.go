@@ -7,13 +7,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"strings"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/client"
 )
@@ -55,35 +55,27 @@ type options struct {
 
 // Main runs "sallyport attack". It returns 0 if everything held, 1 if something
 // got through or could not be tried at all, 2 for a mistake on the command line.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	opt, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, Usage)
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport attack: %v\n\n%s", err, Usage)
-		return 2
-	}
+var Main = cli.Tool("sallyport attack", Usage, parse, run)
+
+func run(ctx context.Context, opt options, stdout, _ io.Writer) (int, error) {
 	r := &report{out: stdout, opt: opt, nonce: strings.ToLower(rand.Text()[:12]), count: map[string]int{}}
 	if opt.proxy != "" {
 		r.proxy(ctx)
 	}
 	if err := r.sandbox(ctx); err != nil && opt.proxy == "" {
-		fmt.Fprintf(stderr, "sallyport attack: %v\nDoes it run, and are URL and token right? After make up the URL is https://127.0.0.1:8443/mcp-sandbox. sallyport doctor finds out.\n", err)
-		return 1
+		return 1, fmt.Errorf("%w\nDoes it run, and are URL and token right? After make up the URL is "+
+			"https://127.0.0.1:8443/mcp-sandbox. sallyport doctor finds out.", err)
 	}
 	fmt.Fprintf(stdout, "\n%d held, %d allowed on purpose, %d skipped, %d got through\n", r.count[held],
 		r.count[allowed], r.count[skipped], r.count[through])
 	if r.count[through] > 0 || r.count[held] == 0 {
-		return 1
+		return 1, nil
 	}
-	return 0
+	return 0, nil
 }
 
 func parse(args []string) (opt options, err error) {
-	f := flag.NewFlagSet("sallyport attack", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
+	f := cli.Flags("sallyport attack")
 	file := os.Getenv("MCP_AUTH_TOKEN_FILE")
 	if file == "" {
 		file = ".sallyport/edge/client-token"

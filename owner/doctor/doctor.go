@@ -9,7 +9,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/owner/client"
 	"github.com/sallyport-dev/sallyport/owner/doctor/replay"
 )
@@ -68,18 +68,11 @@ type options struct {
 
 // Main runs "sallyport doctor" and returns its exit code: 1 if a boundary
 // fails, 2 for a mistake on the command line.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	opt, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, Usage)
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport doctor: %v\n\n%s", err, Usage)
-		return 2
-	}
+var Main = cli.Tool("sallyport doctor", Usage, parse, walkChain)
+
+func walkChain(ctx context.Context, opt options, stdout, stderr io.Writer) (int, error) {
 	if opt.as != "" {
-		return replayed(ctx, opt, stdout, stderr)
+		return replayed(ctx, opt, stdout, stderr), nil
 	}
 	w := newWalk(ctx, opt)
 	if !opt.json {
@@ -92,17 +85,13 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else {
 		w.summary(stdout)
 	}
-	if w.count(Fail) > 0 {
-		return 1
-	}
-	return 0
+	return min(w.count(Fail), 1), nil
 }
 
 func parse(args []string) (options, error) {
 	var opt options
 	opt.inside = os.Getenv("MCP_IN_CONTAINER") == "true"
-	f := flag.NewFlagSet("sallyport doctor", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
+	f := cli.Flags("sallyport doctor")
 	f.StringVar(&opt.tokenFile, "token-file", "", "")
 	f.StringVar(&opt.as, "as", "", "")
 	f.StringVar(&opt.backend, "backend", "", "")

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 )
 
@@ -51,23 +52,30 @@ EGRESS=go,npm and make run EGRESS=go,npm do so.
 `
 
 // Main is "sallyport hosts".
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		fmt.Fprint(stderr, usage)
-		return 2
+var Main = cli.Tool("sallyport hosts", usage, names, printRules)
+
+// names takes the tools' names, and no flags.
+func names(args []string) ([]string, error) {
+	f := cli.Flags("sallyport hosts")
+	err := f.Parse(args)
+	if err == nil && f.NArg() == 0 {
+		err = errors.New("name at least one")
 	}
+	return f.Args(), err
+}
+
+func printRules(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
 	rules, notes, err := Expand(ctx, args)
 	for _, n := range notes {
 		fmt.Fprintln(stderr, "sallyport hosts:", n)
 	}
 	if err != nil {
-		fmt.Fprintln(stderr, "sallyport hosts:", err)
-		return 1
+		return 1, err
 	}
 	for _, r := range rules {
 		fmt.Fprintln(stdout, r)
 	}
-	return 0
+	return 0, nil
 }
 
 // Expand turns words, which are names of tools or rules, into rules without

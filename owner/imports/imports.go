@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,11 +16,12 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 )
 
-const usage = `Usage: sallyport import [-write] [-into FILE] FILE
+const usage = `usage: sallyport import [-write] [-into FILE] FILE
 
 Reads the MCP servers of FILE, a configuration of Claude Desktop, Claude Code,
 Cursor, VS Code or Cline, prints them as entries of mcp.json, and on standard
@@ -31,26 +31,25 @@ Exit code: 0 everything was taken, 1 something was left out, or an error, 2 wron
 `
 
 // Main is "sallyport import".
-func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	f := flag.NewFlagSet("import", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	write := f.Bool("write", false, "")
-	into := f.String("into", "config/mcp.json", "")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		return 0
+var Main = cli.Tool("sallyport import", usage, parse,
+	func(_ context.Context, o options, stdout, stderr io.Writer) (int, error) {
+		return run(o.from, o.into, o.write, stdout, stderr)
+	})
+
+type options struct {
+	from, into string
+	write      bool
+}
+
+func parse(args []string) (o options, err error) {
+	f := cli.Flags("sallyport import")
+	f.BoolVar(&o.write, "write", false, "")
+	f.StringVar(&o.into, "into", "config/mcp.json", "")
+	if err = f.Parse(args); err == nil && f.NArg() != 1 {
+		err = errors.New("it takes one FILE, after the flags")
 	}
-	if err != nil || f.NArg() != 1 {
-		fmt.Fprint(stderr, usage)
-		return 2
-	}
-	code, err := run(f.Arg(0), *into, *write, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "sallyport import:", err)
-		return 1
-	}
-	return code
+	o.from = f.Arg(0)
+	return o, err
 }
 
 func run(from, into string, write bool, stdout, stderr io.Writer) (int, error) {

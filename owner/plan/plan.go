@@ -12,7 +12,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,6 +20,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sallyport-dev/sallyport/internal/cli"
 )
 
 // Usage is the help text of the command.
@@ -56,31 +57,21 @@ type options struct {
 
 // Main runs "sallyport plan". It returns 1 where a file cannot be read with
 // certainty, 2 when the plan grew and for a mistake on the command line.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var o options
-	f := flag.NewFlagSet("sallyport plan", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
+var Main = cli.Tool("sallyport plan", Usage, parse,
+	func(ctx context.Context, o options, stdout, _ io.Writer) (int, error) { return o.run(ctx, stdout) })
+
+func parse(args []string) (o options, err error) {
+	f := cli.Flags("sallyport plan")
 	f.StringVar(&o.compose, "compose", "", "")
 	f.StringVar(&o.edge, "edge", "traefik-dynamic.yml", "")
 	f.StringVar(&o.servers, "servers", "", "")
 	f.StringVar(&o.accepted, "accepted", ".sallyport/plan.json", "")
 	f.BoolVar(&o.accept, "accept", false, "")
 	f.BoolVar(&o.json, "json", false, "")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, Usage)
-		return 0
+	if err = f.Parse(args); err == nil && f.NArg() > 0 {
+		err = errors.New("it takes flags only")
 	}
-	if err != nil || f.NArg() > 0 {
-		fmt.Fprintf(stderr, "sallyport plan: it takes flags only\n\n%s", Usage)
-		return 2
-	}
-	code, err := o.run(ctx, stdout)
-	if err != nil {
-		fmt.Fprintf(stderr, "sallyport plan: %v\n", err)
-		return 1
-	}
-	return code
+	return o, err
 }
 
 func (o options) run(ctx context.Context, stdout io.Writer) (int, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/egress/proxy"
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/internal/process"
@@ -18,7 +19,7 @@ import (
 )
 
 // errEgress marks a mistake in what -egress names.
-var errEgress = errors.New("-egress")
+var errEgress error = &cli.Fault{Code: 2, Text: "-egress"}
 
 // egressFiles are those of egress and of the sandbox's way to it; none without
 // -egress.

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/process"
 	"github.com/sallyport-dev/sallyport/jail"
@@ -59,21 +60,11 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	process.TuneMemory(process.Busy)
-	switch err := run(ctx, opt, set, stdout, stderr); {
-	case errors.Is(err, serve.ErrJail):
-		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
-		if strings.Contains(err.Error(), "MCP_JAIL=group") {
-			fmt.Fprintln(stderr, "With make, the setting goes in front: MCP_JAIL=group make run")
-		}
-		return 3
-	case errors.Is(err, errEgress):
-		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
-		return 2
-	case err != nil:
-		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
-		return 1
+	err = run(ctx, opt, set, stdout, stderr)
+	if errors.Is(err, serve.ErrJail) && strings.Contains(err.Error(), "MCP_JAIL=group") {
+		err = fmt.Errorf("%w\nWith make, the setting goes in front: MCP_JAIL=group make run", err)
 	}
-	return 0
+	return cli.Report(stderr, "sallyport-run", err)
 }
 
 func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io.Writer) error {

@@ -5,7 +5,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,11 +13,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/approve"
 )
 
-const usage = `Usage: sallyport watch            a page of what runs and waits: ? shows its keys
+const usage = `usage: sallyport watch            a page of what runs and waits: ? shows its keys
        sallyport watch -notify    runs the program that SALLYPORT_NOTIFY names for what happens, the event as JSON
                                   on its standard input
 Flags: -socket PATH  of a server, may be repeated (default: MCP_OWNER_SOCKET, else .sallyport/run/*/owner.sock)
@@ -27,41 +27,40 @@ Exit code: 0 at its end, 2 wrong usage, or no terminal.
 `
 
 // Main is "sallyport watch".
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	var s approve.Sockets
-	fs := flag.NewFlagSet("watch", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	s.Flags(fs)
-	program := fs.Bool("notify", false, "")
-	err := fs.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
-		return 0
+var Main = cli.Tool("sallyport watch", usage, parse, run)
+
+type options struct {
+	approve.Sockets
+	program bool // of the owner's, run for what happens
+}
+
+func parse(args []string) (o options, err error) {
+	f := cli.Flags("sallyport watch")
+	o.Sockets.Flags(f)
+	f.BoolVar(&o.program, "notify", false, "")
+	if err = f.Parse(args); err == nil && f.NArg() > 0 {
+		err = errors.New("it takes flags only")
 	}
-	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("it takes flags only\n%s", usage)
+	return o, err
+}
+
+func run(ctx context.Context, o options, stdout, stderr io.Writer) (int, error) {
+	s := o.Sockets
+	if err := s.Fill(); err != nil {
+		return 2, err
 	}
-	if err == nil {
-		err = s.Fill()
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "sallyport watch:", err)
-		return 2
-	}
-	if *program {
+	if o.program {
 		name, err := exec.LookPath(os.Getenv("SALLYPORT_NOTIFY"))
 		if err != nil {
-			fmt.Fprintln(stderr, "sallyport watch: SALLYPORT_NOTIFY must name a program that can be run:",
+			return 2, fmt.Errorf("SALLYPORT_NOTIFY must name a program that can be run: %s",
 				terminal.Escape(err.Error()))
-			return 2
 		}
-		return notify(ctx, s, name, stdout, stderr)
+		return notify(ctx, s, name, stdout, stderr), nil
 	}
 	if err := page(ctx, s); err != nil {
-		fmt.Fprintln(stderr, "sallyport watch:", terminal.Escape(err.Error()))
-		return 2
+		return 2, errors.New(terminal.Escape(err.Error()))
 	}
-	return 0
+	return 0, nil
 }
 
 // pollEvery is how often the page asks the servers.

@@ -2,14 +2,13 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 
+	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/httpd"
 	"github.com/sallyport-dev/sallyport/internal/identity"
@@ -21,39 +20,20 @@ import (
 )
 
 // ErrJail marks a start that failed because commands could not be held.
-var ErrJail = errors.New("commands cannot be held")
+var ErrJail error = &cli.Fault{Code: 3, Text: "commands cannot be held"}
 
 // Main is "sandboxd": it serves until ctx ends. It returns 0 after an
 // orderly end, 1 when serving failed, 2 for wrong settings and 3 when the jail
 // cannot be built.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	set, err := Parse(args, os.LookupEnv)
-	if errors.Is(err, flag.ErrHelp) {
-		new(Settings).Table().Usage(stdout)
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "sandboxd:", err)
-		return 2
-	}
-	if code, ended := set.Reexec(); ended {
-		return code
-	}
-	process.TuneMemory(process.Busy)
-	log := process.NewLogger(stderr)
-	switch err := listen(ctx, set, stdout, log); {
-	case errors.Is(err, ErrJail):
-		fmt.Fprintln(stderr, "sandboxd:", err)
-		return 3
-	case errors.Is(err, ownersock.ErrKeyFile):
-		fmt.Fprintln(stderr, "sandboxd:", err)
-		return 2
-	case err != nil:
-		fmt.Fprintln(stderr, "sandboxd:", err)
-		return 1
-	}
-	return 0
-}
+var Main = cli.Server("sandboxd", func(w io.Writer) { new(Settings).Table().Usage(w) },
+	func(args []string) (Settings, error) { return Parse(args, os.LookupEnv) },
+	func(ctx context.Context, set Settings, stdout io.Writer, log *slog.Logger) error {
+		if code, ended := set.Reexec(); ended {
+			return cli.Ended(code)
+		}
+		process.TuneMemory(process.Busy)
+		return listen(ctx, set, stdout, log)
+	})
 
 func listen(ctx context.Context, set Settings, stdout io.Writer, log *slog.Logger) error {
 	box, err := Open(set, stdout, log, nil)
