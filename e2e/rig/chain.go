@@ -24,6 +24,9 @@ type ChainOptions struct {
 	Sandboxd  SandboxdOptions
 	Edit      func(yaml string) string // changes the dynamic configuration before the start
 	Args      []string                 // further static configuration of Traefik
+	Files     Files                    // what other servers of the chain need; the sandbox's are filled in
+	Secure    string                   // host:port of websecure; default: a free one
+	Env       []string                 // further environment of Traefik, for templates
 }
 
 // StartChain starts a sandbox and a Traefik that serves it at Base.
@@ -33,7 +36,8 @@ func StartChain(t testing.TB, o ChainOptions) *Chain {
 	c := &Chain{Sandbox: StartSandboxd(t, o.Sandboxd)}
 	var file string
 	c.Token, file = NewToken(t)
-	c.Files = Files{EdgeDir: filepath.Dir(file), SandboxToken: c.Sandbox.TokenFile, SandboxAddr: c.Sandbox.Addr}
+	c.Files = o.Files
+	c.Files.EdgeDir, c.Files.SandboxToken, c.Files.SandboxAddr = filepath.Dir(file), c.Sandbox.TokenFile, c.Sandbox.Addr
 	if err := os.Rename(file, filepath.Join(c.Files.EdgeDir, "client-token")); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +45,7 @@ func StartChain(t testing.TB, o ChainOptions) *Chain {
 	if o.Edit != nil {
 		yaml = o.Edit(yaml)
 	}
-	c.Traefik = StartTraefik(t, TraefikOptions{Dynamic: yaml, FastProxy: o.FastProxy, Args: o.Args})
+	c.Traefik = StartTraefik(t, TraefikOptions{Dynamic: yaml, FastProxy: o.FastProxy, Args: o.Args, Secure: o.Secure, Env: o.Env})
 	c.Base = c.WebSecure + "/mcp-sandbox"
 	return c
 }

@@ -3,10 +3,7 @@ package soak
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,57 +19,93 @@ import (
 // patience bounds one call; an answer that takes longer counts as lost.
 const patience = time.Minute
 
-// visit connects, calls until the end, and connects again where a kill -9 cut it
-// off. next returns a call and what its answer must be.
-func (w *world) visit(ctx context.Context, token string, how rig.Transport, next func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string)) {
+// call is one that a visitor makes, and what is wrong about its answer: nothing, or words.
+type call func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string)
+
+// A way is how visitors come: what a client is given, and the parts on the path, whose
+// end excuses a lost answer.
+type way struct {
+	base, token string
+	how         rig.Transport
+	parts       []*part
+}
+
+// now is the state of all parts, and whether one of them is away.
+func (y way) now() (state int64, away bool) {
+	for _, p := range y.parts {
+		n := p.generation.Load()
+		state, away = state+n, away || n%2 == 1
+	}
+	return state, away
+}
+
+// excused reports whether a part ended since then, or is away.
+func (y way) excused(since int64) bool {
+	now, away := y.now()
+	return now != since || away
+}
+
+// toSandbox is the way of a token to the sandbox.
+func (w *world) toSandbox(token string, how rig.Transport) way {
+	return way{w.chain.Base, token, how, []*part{w.traefik, w.sandbox}}
+}
+
+// visit connects, calls until the end, and connects again where a part's end cut it off.
+func (w *world) visit(ctx context.Context, y way, next call) {
 	for ctx.Err() == nil {
-		since := w.generation.Load()
-		session, err := w.connect(token, how)
+		since, _ := y.now()
+		session, err := w.connect(y)
 		if err != nil {
-			w.failed(since, "connecting over "+string(how), err)
-			time.Sleep(100 * time.Millisecond)
+			w.failed(y, since, "connecting over "+string(y.how), err)
+			pause(ctx, 100*time.Millisecond)
 			continue
 		}
-		w.count("sessions over " + map[rig.Transport]string{rig.SSE: "SSE", rig.Streamable: "streamable HTTP"}[how])
-		for ctx.Err() == nil && w.callOnce(since, session, next) {
+		w.count("sessions over " + map[rig.Transport]string{rig.SSE: "SSE", rig.Streamable: "streamable HTTP"}[y.how])
+		for ctx.Err() == nil && w.callOnce(y, &since, session, next) {
 		}
 		session.Close()
 	}
 }
 
-func (w *world) connect(token string, how rig.Transport) (*mcp.ClientSession, error) {
+func (w *world) connect(y way) (*mcp.ClientSession, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	if how == rig.Streamable {
+	if y.how == rig.Streamable {
 		defer cancel()
 	} else {
 		w.t.Cleanup(cancel) // an SSE session lives as long as its context
 	}
-	return rig.TryConnect(ctx, w.chain.Base, token, how)
+	return rig.TryConnect(ctx, y.base, y.token, y.how)
 }
 
-// callOnce reports whether the session can go on.
-func (w *world) callOnce(since int64, session *mcp.ClientSession, next func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string)) bool {
+// callOnce reports whether the session can go on. since is when the session was last
+// known to be whole: an end of a part after that may have cut it off.
+func (w *world) callOnce(y way, since *int64, session *mcp.ClientSession, next call) bool {
 	params, check := next()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	begun, _ := y.now()
 	w.count("calls sent")
 	result, err := session.CallTool(ctx, params)
 	if err != nil {
-		w.failed(since, params.Name, err)
+		w.failed(y, *since, params.Name, err)
 		return false
 	}
 	w.count("calls answered")
-	if wrong := check(result); wrong != "" && !w.excused(since) {
+	if wrong := check(result); wrong == "" {
+		*since = begun
+	} else if y.excused(*since) {
+		w.count("refused while a part was away")
+	} else {
 		w.count("crossed or wrong answers")
 		w.t.Errorf("%s %v: %s: %.300s", params.Name, params.Arguments, wrong, rig.Text(result))
 	}
 	return true
 }
 
-// failed counts an error: of a kill -9, or a loss.
-func (w *world) failed(since int64, what string, err error) {
-	if w.excused(since) {
-		w.count("cut off by kill -9")
+// failed counts an error: of a part's end, or a loss.
+func (w *world) failed(y way, since int64, what string, err error) {
+	if y.excused(since) {
+		w.count("cut off by the end of a part")
 		return
 	}
 	w.count("lost")
@@ -93,7 +126,7 @@ func (w *world) echo() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
 }
 
 // file writes and reads one of the client's own, in turns.
-func (w *world) file() func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
+func (w *world) file() call {
 	name, content, write := rand.Text(), "", false
 	return func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
 		if write = !write || content == ""; write {
@@ -120,7 +153,7 @@ func (w *world) file() func() (*mcp.CallToolParams, func(*mcp.CallToolResult) st
 }
 
 // hostile leaves processes behind, floods, ignores signals, attacks its parent.
-func (w *world) hostile() func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
+func (w *world) hostile() call {
 	n := 0
 	commands := []string{
 		"setsid sh -c 'trap \"\" TERM HUP INT; sleep 600; : MARK' >/dev/null 2>&1 & true",
@@ -141,7 +174,7 @@ func (w *world) hostile() func() (*mcp.CallToolParams, func(*mcp.CallToolResult)
 }
 
 // asked is a command that the owner decides on, by its text.
-func (w *world) asked() func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
+func (w *world) asked() call {
 	n := 0
 	return func() (*mcp.CallToolParams, func(*mcp.CallToolResult) string) {
 		n++
@@ -213,7 +246,7 @@ func (w *world) rotate(ctx context.Context) {
 			w.t.Error(err)
 			return
 		}
-		for end := time.Now().Add(patience); w.status(value) == 401 || w.status(old) != 401; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(patience); !w.rotated(old, value); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				w.count("lost")
 				w.t.Errorf("a new token: status %d, the old one %d, a minute later", w.status(value), w.status(old))
@@ -226,10 +259,18 @@ func (w *world) rotate(ctx context.Context) {
 	}
 }
 
+// rotated reports whether the edge knows the new value and no longer the old one.
+func (w *world) rotated(old, value string) bool {
+	now := w.status(value)
+	return now != 401 && now != 0 && w.status(old) == 401
+}
+
 // status is what a request with a token and without a session gets: 401 from the
 // edge, anything else from behind it.
-func (w *world) status(token string) int {
-	req, err := http.NewRequest("DELETE", w.chain.Base+"/mcp", nil)
+func (w *world) status(token string) int { return w.statusAt(w.chain.Base+"/mcp", token) }
+
+func (w *world) statusAt(url, token string) int {
+	req, err := http.NewRequest("DELETE", url, nil)
 	if err != nil {
 		return 0
 	}
@@ -239,34 +280,6 @@ func (w *world) status(token string) int {
 	}
 	resp.Body.Close()
 	return resp.StatusCode
-}
-
-// linger opens connections as slow and broken clients do: half a request, a
-// request byte by byte, a stream that nobody reads.
-func (w *world) linger(ctx context.Context) {
-	addr := strings.TrimPrefix(w.chain.WebSecure, "https://")
-	for n := 0; ctx.Err() == nil; n++ {
-		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", addr, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			w.t.Errorf("a slow client: %v", err)
-			return
-		}
-		head := fmt.Sprintf("Host: %s\r\nAuthorization: Bearer %s\r\nAccept: text/event-stream\r\n", addr, w.chain.Token)
-		switch n % 3 {
-		case 0:
-			fmt.Fprintf(conn, "POST /mcp-sandbox/mcp HTTP/1.1\r\n%sContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"json", head)
-		case 1:
-			for _, c := range "GET /mcp-sandbox/sse HTTP/1.1\r\nHost: " {
-				fmt.Fprintf(conn, "%c", c)
-				pause(ctx, 20*time.Millisecond)
-			}
-		case 2:
-			fmt.Fprintf(conn, "GET /mcp-sandbox/sse HTTP/1.1\r\n%s\r\n", head)
-		}
-		pause(ctx, time.Second)
-		conn.Close()
-		w.count("slow or broken connections")
-	}
 }
 
 // pause waits, at most until the end.

@@ -25,21 +25,40 @@ func TestMixed(t *testing.T) {
 	if d, err := time.ParseDuration(os.Getenv("SALLYPORT_SOAK_FOR")); err == nil {
 		long, kept = d, true
 	}
+	rig.NeedRoot(t) // namespaces, a disk, two other users
+	rig.NeedCommand(t, "curl")
+	began := time.Now()
 	w := newWorld(t)
-	traefik, sandbox := w.measure(w.chain.Process), w.measure(w.sandbox)
+	parts := []*part{w.traefik, w.sandbox, w.hub, w.egress, w.login}
+	var first []size
+	for _, p := range parts {
+		first = append(first, w.measure(p))
+	}
+	if err := w.loginOnce(); err != nil { // later ones may be cut off
+		t.Fatalf("a login: %v", err)
+	}
+	w.count(loggedIn)
+	t.Logf("the chain runs after %s", time.Since(began).Round(time.Second))
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
 	var all sync.WaitGroup
+	visit := func(ctx context.Context, y way, next call) { all.Go(func() { w.visit(ctx, y, next) }) }
 	for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
 		for range 2 {
-			all.Go(func() { w.visit(ctx, w.chain.Token, how, w.echo) })
+			visit(ctx, w.toSandbox(w.chain.Token, how), w.echo)
 		}
-		all.Go(func() { w.visit(ctx, w.chain.Token, how, w.file()) })
-		all.Go(func() { w.visit(ctx, w.asker, how, w.asked()) })
+		visit(ctx, w.toSandbox(w.chain.Token, how), w.file())
+		visit(ctx, w.toSandbox(w.asker, how), w.asked())
+		visit(ctx, w.toServer("far", how), w.echoed)
 	}
-	all.Go(func() { w.visit(ctx, w.chain.Token, rig.Streamable, w.hostile()) })
+	visit(ctx, w.toServer("box", rig.Streamable), w.echoed)
+	visit(ctx, w.toSandbox(w.chain.Token, rig.Streamable), w.hostile())
+	out := w.toSandbox(w.chain.Token, rig.Streamable)
+	out.parts = append(out.parts, w.egress)
+	visit(ctx, out, w.fetches())
 	all.Go(func() { w.rotate(ctx) })
 	all.Go(func() { w.linger(ctx) })
+	all.Go(func() { w.logins(ctx) })
 	owner, stop := context.WithCancel(context.Background())
 	var desk sync.WaitGroup
 	desk.Go(func() { w.decide(owner) })
@@ -47,7 +66,9 @@ func TestMixed(t *testing.T) {
 	all.Wait()
 	stop()
 	desk.Wait()
-	sizes := w.settled(traefik, sandbox, third)
+	t.Logf("all clients are done after %s", time.Since(began).Round(time.Second))
+	sizes := w.settled(parts, first, third)
+	t.Logf("all is settled after %s", time.Since(began).Round(time.Second))
 	checked := w.audited()
 	if !t.Failed() && kept {
 		w.summary(long, sizes, checked)
@@ -55,73 +76,79 @@ func TestMixed(t *testing.T) {
 	t.Log(w.lines())
 }
 
-// disturb reloads and kills until the end, from the test's own goroutine. It returns
-// Traefik's size after a third of the time.
-func (w *world) disturb(ctx context.Context, long time.Duration) (third size) {
-	begin := time.Now()
-	every := min(max(long/8, 3*time.Second), 20*time.Second)
-	lastKill := begin
-	for n := 1; ctx.Err() == nil; n++ {
-		w.chain.SetDynamic(w.t, strings.Replace(w.yaml, "name: asker,", fmt.Sprintf("name: asker, expires: \"29%02d-01-01\",", n%100), 1))
-		w.count("reloads of the configuration")
-		if third == (size{}) && time.Since(begin) > long/3 {
-			third = w.measure(w.chain.Process)
-		}
-		if time.Since(lastKill) > every && ctx.Err() == nil {
-			w.kill()
-			lastKill = time.Now()
-		}
-		pause(ctx, min(every/3, 2*time.Second))
-	}
-	return third
-}
-
 // settled waits until all is as small as before, and says how large it is.
-func (w *world) settled(traefik, sandbox, third size) []string {
+func (w *world) settled(parts []*part, first []size, third size) (said []string) {
 	t := w.t
 	rig.Until(t, "the end of all that hostile commands started", func() bool { return len(w.survivors()) == 0 })
-	// Connections stay open for 90 seconds unused, those of sessions that were cut off too.
-	most := max(traefik.descriptors, third.descriptors) + 40
-	rig.Until(t, "Traefik's descriptors to be as few as before", func() bool { return w.chain.Process.Descriptors() <= most })
-	rig.Until(t, "sandboxd's descriptors to be as few as before", func() bool { return w.current().Descriptors() <= sandbox.descriptors+40 })
-	lastTraefik, lastSandbox := w.measure(w.chain.Process), w.measure(w.current())
-	if lastTraefik.mib > third.mib*3/2+64 {
-		t.Errorf("Traefik grew from %s after a third of the time to %s", third, lastTraefik)
+	for i, p := range parts {
+		most := first[i].descriptors + 40
+		if p == w.traefik { // connections stay open for 90 seconds unused, those of sessions that were cut off too
+			most = max(first[i].descriptors, third.descriptors) + 40
+		}
+		rig.Until(t, p.name+"'s descriptors to be as few as before", func() bool { return p.current().Descriptors() <= most }, p.current())
+		last, line := w.measure(p), ""
+		roof := first[i].mib + 64
+		if p == w.traefik {
+			roof, line = third.mib*3/2+64, fmt.Sprintf(", %s after a third", third)
+		}
+		if last.mib > roof {
+			t.Errorf("%s grew from %s to %s (at most %d MiB)", p.name, first[i], last, roof)
+		}
+		said = append(said, fmt.Sprintf("%s: %s at the start%s, %s at the end", p.name, first[i], line, last))
 	}
-	if lastSandbox.mib > sandbox.mib+64 {
-		t.Errorf("sandboxd grew from %s to %s", sandbox, lastSandbox)
+	if n := forbidden.Load(); n != 0 {
+		t.Errorf("%d connections came to a host that egress does not allow", n)
 	}
-	return []string{fmt.Sprintf("Traefik: %s at the start, %s after a third, %s at the end", traefik, third, lastTraefik),
-		fmt.Sprintf("sandboxd: %s at the start, %s at the end", sandbox, lastSandbox)}
+	return said
 }
 
-// audited checks the chain, and that each call that ran has its begin.
-func (w *world) audited() string {
-	w.current().Stop()
-	out, err := exec.Command(rig.Binary(w.t, "sallyport"), "audit", "verify", w.audit()).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "whole") {
-		w.t.Errorf("audit verify: %v\n%s", err, out)
-	}
-	begins := 0
-	if err := audit.Lines(w.audit(), func(l audit.Line) bool {
-		if r, ok := l.Record(); ok && r.Kind == audit.KindBegin {
-			begins++
+// audited checks the chains, and that each call that ran has its begin.
+func (w *world) audited() (said []string) {
+	for _, c := range []struct {
+		of        *part
+		file, ran string
+	}{
+		{w.sandbox, w.audit(), "calls begun"}, {w.hub, w.hubAudit(), "calls of the hub's servers answered"},
+		{w.egress, filepath.Join(w.dir, "egressaudit", "audit.jsonl"), "connections through egress"},
+		{w.login, filepath.Join(w.dir, "loginaudit", "audit.jsonl"), ""},
+	} {
+		c.of.current().Stop()
+		out, err := exec.Command(rig.Binary(w.t, "sallyport"), "audit", "verify", c.file).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "whole") {
+			w.t.Errorf("%s: audit verify: %v\n%s", c.of.name, err, out)
 		}
-		return true
-	}); err != nil {
-		w.t.Error(err)
-	}
-	ran, sent := w.counted("calls begun"), w.counted("calls sent")
-	if begins < ran || begins > sent {
-		w.t.Errorf("%d begins on the record; %d calls ran by their answer, %d were sent", begins, ran, sent)
+		begins, all := 0, 0
+		if err := audit.Lines(c.file, func(l audit.Line) bool {
+			if r, ok := l.Record(); ok {
+				all++
+				if r.Kind == audit.KindBegin || c.of == w.egress && r.Kind == audit.KindEvent {
+					begins++
+				}
+			}
+			return true
+		}); err != nil {
+			w.t.Error(err)
+		}
+		line := fmt.Sprintf("The audit of %s is whole: %d records", c.of.name, all)
+		if c.ran != "" {
+			ran, sent := w.counted(c.ran), w.counted("calls sent")
+			if begins < ran || begins > sent {
+				w.t.Errorf("%s: %d begins on the record; %d: %s; %d calls were sent", c.of.name, begins, ran, c.ran, sent)
+			}
+			line += fmt.Sprintf(", %d of them of a beginning: at least the %d %s, at most the %d calls that were sent", begins, ran, c.ran, sent)
+		}
+		said = append(said, line)
 	}
 	for _, what := range []string{"calls begun", "hostile commands", "approved by the owner", "denied by the owner", "tokens rotated",
-		"slow or broken connections", "kill -9 of sandboxd", "reloads of the configuration"} {
+		"half requests", "requests byte by byte (slow loris)", "streams that nobody read", "half-open connections", "reloads of the configuration",
+		"calls of the hub's servers answered", "connections through egress", "connections that egress refused", loggedIn,
+		"kill -9 of sandboxd", "kill -9 of the hub", "kill -9 of egress", "kill -9 of login", "kill -9 of Traefik", "restarts of Traefik",
+		"crashes of an http server of the hub", "kill -9 of processes of a stdio server of the hub", "full disks of the audit", "calls refused on a full disk"} {
 		if w.counted(what) == 0 {
 			w.t.Errorf("%s: none; this run shows nothing of it", what)
 		}
 	}
-	return fmt.Sprintf("The audit is whole and has %d begins: at least the %d calls whose answer says that they ran, at most the %d that were sent", begins, ran, sent)
+	return said
 }
 
 func (w *world) lines() string {
@@ -135,15 +162,20 @@ func (w *world) lines() string {
 }
 
 // summary writes docs/figures/soak.md.
-func (w *world) summary(long time.Duration, sizes []string, checked string) {
-	text := "# The mixed soak\n\nGenerated by `make soak`; do not edit. Clients of both transports through Traefik and the plugin, hostile commands, reloads of\n" +
-		"the configuration, token rotation, approvals by `sallyport approve`, slow and broken connections, and `kill -9` of\n" +
-		"`sandboxd`, all at once.\n\n" +
-		fmt.Sprintf("Last run: %s, for %s.\n\n| | count |\n|---|--:|\n| lost answers | 0 |\n| crossed or wrong answers | 0 |\n| survivors of commands, but for those of a kill -9 | 0 |\n%s\n",
+func (w *world) summary(long time.Duration, sizes, checked []string) {
+	text := "# The mixed soak\n\nGenerated by `make soak`; do not edit. Clients of both transports through Traefik and the plugin, of the sandbox and of servers\n" +
+		"of the hub, logins with revocation, commands that reach the Internet through egress, hostile commands, reloads of the\n" +
+		"configuration, token rotation, approvals by `sallyport approve`, slow and broken connections, crashes of the hub's servers,\n" +
+		"a full disk, and `kill -9` of each process of the chain, all at once.\n\n" +
+		fmt.Sprintf("Last run: %s, for %s.\n\n| | count |\n|---|--:|\n| lost answers | 0 |\n| crossed or wrong answers | 0 |\n"+
+			"| connections past egress's list | 0 |\n| survivors of commands, also after a kill -9 | 0 |\n%s\n",
 			time.Now().Format(time.DateOnly), long, w.lines())
-	for _, line := range append(sizes, checked) {
+	for _, line := range append(sizes, checked...) {
 		text += "- " + line + ".\n"
 	}
+	text += "\nNot in this run: a restart of Docker (`e2e/proxy` and `e2e/hub` kill and restart an engine of their own) and a step of the\n" +
+		"clock: the programs are static, so no preloaded library can move their time, a time namespace moves only the monotonic clock,\n" +
+		"and the machine's clock is not the test's to set.\n"
 	if err := os.WriteFile(filepath.Join(rig.Root(w.t), "docs", "figures", "soak.md"), []byte(text), 0o644); err != nil {
 		w.t.Error(err)
 	}
