@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
@@ -84,6 +86,36 @@ func edgePlan(raw []byte) (Plan, error) {
 		return nil, errors.New("no middleware with the plugin and no token found: is this the file that Traefik reads?")
 	}
 	return plan, nil
+}
+
+// backends are the names under which the requests of each middleware find their backend:
+// the hosts of the services that its routers lead to.
+func backends(raw []byte) map[string]string {
+	var file struct {
+		HTTP struct {
+			Routers map[string]struct {
+				Middlewares []string
+				Service     string
+			}
+			Services map[string]struct {
+				LoadBalancer struct{ Servers []struct{ URL string } }
+			}
+		}
+	}
+	to := map[string]string{}
+	if decodeYAML(raw, &file) != nil {
+		return to
+	}
+	for _, r := range file.HTTP.Routers {
+		for _, server := range file.HTTP.Services[r.Service].LoadBalancer.Servers {
+			if u, err := url.Parse(server.URL); err == nil {
+				for _, name := range r.Middlewares {
+					to[strings.TrimSuffix(name, "@file")] = u.Hostname()
+				}
+			}
+		}
+	}
+	return to
 }
 
 func (h holder) grants(part, where string) (plan Plan) {

@@ -9,8 +9,8 @@ import (
 
 // ownerPlan names what is wrong with the owner's sockets of the rendered compose
 // file: grants of tokens that ask where nobody can answer, and sockets that
-// another container or a command gets at.
-func ownerPlan(raw []byte, tokens Plan) (plan Plan, err error) {
+// another container or a command gets at. backends says where each middleware leads.
+func ownerPlan(raw []byte, tokens Plan, backends map[string]string) (plan Plan, err error) {
 	var file struct {
 		Services map[string]service `json:"services"`
 	}
@@ -20,9 +20,12 @@ func ownerPlan(raw []byte, tokens Plan) (plan Plan, err error) {
 	for _, g := range tokens {
 		call, asks := strings.CutPrefix(g.What, "call ask:")
 		tool, where, _ := strings.Cut(call, " at ")
-		name := "sandboxd"
-		if strings.Contains(tool, "/") || strings.Contains(where, "hub") {
+		_, middleware, _ := strings.Cut(strings.TrimSuffix(where, ")"), " (")
+		name := backends[middleware]
+		if _, known := file.Services[name]; !known && (strings.Contains(tool, "/") || strings.Contains(where, "hub")) {
 			name = "hub"
+		} else if !known {
+			name = "sandboxd"
 		}
 		if s, on := file.Services[name]; asks && on && s.setting("MCP_OWNER_SOCKET") == "" {
 			plan = append(plan, Grant{Part: g.Part,

@@ -31,7 +31,7 @@ func TestOwnersSocket(t *testing.T) {
 		if c.hub != "" {
 			hub = fmt.Sprintf(`"volumes": [{"type": "bind", "source": %q, "target": "/x", "read_only": true}]`, c.hub)
 		}
-		got, err := ownerPlan(fmt.Appendf(nil, `{"services": {"sandboxd": {`+box+`}, "hub": {%s}}}`, c.socket, c.workspace, hub), c.tokens)
+		got, err := ownerPlan(fmt.Appendf(nil, `{"services": {"sandboxd": {`+box+`}, "hub": {%s}}}`, c.socket, c.workspace, hub), c.tokens, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +41,37 @@ func TestOwnersSocket(t *testing.T) {
 		}
 		if (text == "") != (c.want == "") || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %q, want %q", name, text, c.want)
+		}
+	}
+}
+
+// Which process is meant is told by where the routers lead, not by what somebody has
+// called things: a hub at /tools whose tokens ask for "*" is no sandbox.
+func TestAskingGoesByTheBackend(t *testing.T) {
+	const routes = `http:
+  routers:
+    one: {rule: PathPrefix(/tools), middlewares: [tools-edge@file], service: a}
+    two: {rule: PathPrefix(/hubbub), middlewares: [other], service: b}
+  services:
+    a: {loadBalancer: {servers: [{url: "http://hub:8000"}]}}
+    b: {loadBalancer: {servers: [{url: "http://sandboxd:8000"}]}}
+`
+	tools := Plan{{Part: "token client", What: "call ask:* at /tools (tools-edge)"}}
+	hubbub := Plan{{Part: "token client", What: "call ask:* at /hubbub (other)"}}
+	const with, without = `{"environment": {"MCP_OWNER_SOCKET": "/run/owner/s"}}`, `{}`
+	for name, c := range map[string]struct {
+		sandbox, hub string
+		tokens       Plan
+		want         string
+	}{
+		"the hub cannot be answered":     {with, without, tools, "hub has no MCP_OWNER_SOCKET"},
+		"twin":                           {without, with, tools, ""},
+		"the sandbox cannot be answered": {without, with, hubbub, "sandboxd has no MCP_OWNER_SOCKET"},
+		"its twin":                       {with, without, hubbub, ""},
+	} {
+		got, err := ownerPlan(fmt.Appendf(nil, `{"services": {"sandboxd": %s, "hub": %s}}`, c.sandbox, c.hub), c.tokens, backends([]byte(routes)))
+		if text := fmt.Sprint(got); err != nil || (len(got) == 0) != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %v %s, want %q", name, err, text, c.want)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (o options) read(ctx context.Context) (Plan, error) {
 		return nil, fmt.Errorf("%s: %w", o.edge, err)
 	}
 	plan = append(plan, tokens...)
-	more, err := ownerPlan(raw, tokens)
+	more, err := ownerPlan(raw, tokens, backends(edge))
 	if err != nil {
 		return nil, err
 	}
