@@ -37,6 +37,7 @@ type rig struct {
 	sandbox string // the first resource
 	cmd     *exec.Cmd
 	log     *journal
+	wrap    []string // a command that starts login, given as its last argument
 }
 
 // newRig starts login with the owner's password set. edit may change login.json.
@@ -93,7 +94,8 @@ func (r *rig) env() []string {
 func (r *rig) start() {
 	r.t.Helper()
 	r.log = newJournal()
-	r.cmd = exec.Command(os.Args[0])
+	args := append(r.wrap[:len(r.wrap):len(r.wrap)], os.Args[0])
+	r.cmd = exec.Command(args[0], args[1:]...)
 	r.cmd.Env, r.cmd.Stderr = r.env(), r.log
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 type SandboxdOptions struct {
 	Workspace string   // default: an empty folder
 	Env       []string // settings beside the address, the workspace and the token
+	Wrap      []string // a command that starts it, given as its last argument
 }
 
 // Sandboxd is a running `sandboxd`.
@@ -34,7 +35,8 @@ func StartSandboxd(t testing.TB, o SandboxdOptions) *Sandboxd {
 	}
 	s.URL = "http://" + s.Addr
 	s.Token, s.TokenFile = NewToken(t)
-	cmd := exec.Command(Binary(t, "sandboxd"))
+	args := append(o.Wrap[:len(o.Wrap):len(o.Wrap)], Binary(t, "sandboxd"))
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "MCP_ADDR=" + s.Addr,
 		"MCP_WORKSPACE=" + s.Workspace, "MCP_AUTH_TOKEN_FILE=" + s.TokenFile,
