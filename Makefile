@@ -54,10 +54,11 @@ bench: ## Figures beside the alternatives, into docs/figures (ONLY=hub,edge: the
 release: ## Binaries, images, SBOM and checksums in dist/VERSION (make release VERSION=v0.2.0)
 	@cd e2e && go run ./cmd/release $(if $(VERSION),-version $(VERSION))
 
-install: bin/sandboxd bin/sallyport ## Install sandboxd, sallyport, sallyport-login and the systemd units into PREFIX (/usr/local)
+install: bin/sandboxd bin/sallyport bin/sallyport-egress ## Install sandboxd, sallyport, sallyport-egress, sallyport-login and the systemd units into PREFIX (/usr/local)
 	@install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/systemd/system"
-	@install -m 0755 bin/sandboxd bin/sallyport "$(DESTDIR)$(PREFIX)/bin"
-	@sed 's|@PREFIX@|$(PREFIX)|' deploy/sallyport.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/sallyport.service"
+	@install -m 0755 bin/sandboxd bin/sallyport bin/sallyport-egress "$(DESTDIR)$(PREFIX)/bin"
+	@for unit in sallyport sallyport-egress; do \
+	sed 's|@PREFIX@|$(PREFIX)|' deploy/$$unit.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service"; done
 	@[ -e /etc/sallyport/owner-key ] || echo 'The unit needs a key: install -d -m 0755 /etc/sallyport && "$(PREFIX)/bin/sallyport" token key /etc/sallyport/owner-key'
 	@$(MAKE) --no-print-directory bin/sallyport-login || { echo "sallyport-login was not built (its modules come from the Go proxy); all else is installed"; exit 0; }; \
 	install -m 0755 bin/sallyport-login "$(DESTDIR)$(PREFIX)/bin" && \

@@ -110,7 +110,7 @@ func TestInstall(t *testing.T) {
 	if _, err := os.Stat("/etc/sallyport/owner-key"); err != nil && !strings.Contains(said, `"/opt/sallyport/bin/sallyport" token key /etc/sallyport/owner-key`) {
 		t.Errorf("make install does not name the key that the unit needs: %s", said)
 	}
-	for unit, binary := range map[string]string{"sallyport.service": "sandboxd", "sallyport-login.service": "sallyport-login"} {
+	for unit, binary := range map[string]string{"sallyport.service": "sandboxd", "sallyport-egress.service": "sallyport-egress", "sallyport-login.service": "sallyport-login"} {
 		installed(t, c, unit, binary)
 	}
 }
