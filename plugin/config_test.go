@@ -63,6 +63,12 @@ var mistakeRows = []struct {
 	{"private: belongs into EGRESS_ALLOW", func(c *Config) { c.Tokens[0].Egress = []string{"private:nas.home:443"} }},
 	{`egress has "10.0.0.1"`, func(c *Config) { c.Tokens[0].Egress = []string{"ok.example", "10.0.0.1"} }},
 	{`egress has "*.com"`, func(c *Config) { c.Tokens[0].Egress = []string{"*.com"} }},
+	{"egress has more than 16 KiB of rules", func(c *Config) {
+		c.Tokens[0].Egress = []string{}
+		for len(c.Tokens[0].Egress) < 100 {
+			c.Tokens[0].Egress = append(c.Tokens[0].Egress, strings.Repeat(strings.Repeat("a", 60)+".", 3)+"example")
+		}
+	}},
 	{"egress has 257 rules", func(c *Config) { c.Tokens[0].Egress = make([]string, 257) }},
 	{"egress is for backend: sandbox and hub", func(c *Config) {
 		c.Backend = "other"

@@ -19,6 +19,9 @@ var addressForm = regexp.MustCompile(`(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$`)
 // maxRules bounds a list, since all of it travels in one header.
 const maxRules = 256
 
+// maxRulesText leaves room for the other headers in what a backend reads (64 KiB).
+const maxRulesText = 16384
+
 // egressRule is one rule, taken apart.
 type egressRule struct {
 	text   string // as it is sent: in lower case, without a default port
@@ -68,6 +71,7 @@ func checkEgress(m *mistakes, where, backend string, list []string) []string {
 	m.when(len(list) > 0 && backend == "other", "%segress is for backend: sandbox and hub: no other server can "+
 		"hold its programs to it", where)
 	m.when(len(list) > maxRules, "%segress has %d rules: give at most %d", where, len(list), maxRules)
+	m.when(len(strings.Join(list, ",")) > maxRulesText, "%segress has more than 16 KiB of rules: use wildcards", where)
 	var rules []string
 	for _, text := range list {
 		text = strings.TrimSpace(text)

@@ -124,11 +124,15 @@ func (x *exchange) end(err error) {
 	x.begun.End(x.record.outcome())
 }
 
-// refuse answers a connection that was not admitted, and records it.
+// refuse answers a connection that was not admitted, and records or counts it.
 func (x *exchange) refuse(r *decision.Refusal, recorded bool) {
 	if recorded {
 		x.tell(r)
+	}
+	if recorded && x.server.mayRecord(x.lease) {
 		x.server.Audit.Refused(x.record.call(), string(r.Verdict))
+	} else {
+		x.lease.count()
 	}
 	x.answer(r)
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type Limits struct {
 	Open      int           // connections of a command at once
 	Principal int           // connections of all commands of a principal at once
 	Total     int           // connections of a command in its life, refused ones included
+	Refusals  int           // of a principal in an hour that have a record of their own; more are counted
 	Bytes     int64         // of a command in its life, both ways together
 	Head      time.Duration // for a request's head, and for a ClientHello
 	Idle      time.Duration // without a byte in either direction
@@ -25,7 +27,7 @@ type Limits struct {
 // DefaultLimits leave package managers alone: the busiest open a few dozen
 // connections and fetch some hundred megabytes.
 var DefaultLimits = Limits{
-	Open: 128, Principal: 512, Total: 4096, Bytes: 4 << 30,
+	Open: 128, Principal: 512, Total: 4096, Refusals: 20_000, Bytes: 4 << 30,
 	Head: 10 * time.Second, Idle: 5 * time.Minute, Life: time.Hour,
 }
 
@@ -39,7 +41,8 @@ type lease struct {
 
 	mu          sync.Mutex
 	open, total int
-	beyond      int // connections after Total was reached, of which one is recorded
+	over        bool // Total was reached, which is on the record
+	counted     int  // refusals without a record of their own
 }
 
 // take counts a connection in. recorded is false where refusals are only
@@ -51,10 +54,11 @@ func (s *Server) take(l *lease) (refusal *decision.Refusal, recorded bool) {
 	defer l.mu.Unlock()
 	l.total++
 	if l.total > s.Limits.Total {
-		l.beyond++
+		recorded = !l.over
+		l.over = true
 		return decision.Refuse(decision.TooMany, "This command has made %d connections, which is the limit. Split "+
 			"the work into several commands.",
-			s.Limits.Total), l.beyond == 1
+			s.Limits.Total), recorded
 	}
 	if l.open >= s.Limits.Open {
 		return decision.Refuse(decision.TooMany, "This command has %d connections open, which is the limit. Use "+
@@ -90,10 +94,42 @@ func (s *Server) give(l *lease) {
 	}
 }
 
-// last records how many connections beyond the limit were only counted.
+// maxHours is how many principals are remembered before the old ones are forgotten.
+const maxHours = 1024
+
+// An hour is when a principal's refusals began to be counted, and how many there were.
+type hour struct {
+	since    time.Time
+	refusals int
+}
+
+// mayRecord counts a refusal of l's principal. It is false where the record would
+// push those of others out of what retention keeps: such a refusal is only counted.
+func (s *Server) mayRecord(l *lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hours[l.command.Principal]
+	if time.Since(h.since) > time.Hour {
+		h = hour{since: time.Now()}
+	}
+	h.refusals++
+	s.hours[l.command.Principal] = h
+	if len(s.hours) > maxHours {
+		maps.DeleteFunc(s.hours, func(_ string, h hour) bool { return time.Since(h.since) > time.Hour })
+	}
+	return h.refusals <= s.Limits.Refusals
+}
+
+func (l *lease) count() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counted++
+}
+
+// last records how many refusals were only counted.
 func (l *lease) last(s *Server) {
 	l.mu.Lock()
-	more := l.beyond - 1
+	more := l.counted
 	l.mu.Unlock()
 	if more > 0 {
 		s.Audit.Refused(Connection{Command: l.command, More: more}.call(), string(decision.TooMany))

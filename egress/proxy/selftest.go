@@ -87,7 +87,8 @@ const selfName = "self-test.sallyport.invalid"
 // testRequests sends requests as a command that may reach all of the ceiling: each
 // must be refused for its own reason.
 func (s *Server) testRequests(ctx context.Context) error {
-	test := &Server{Ceiling: s.Ceiling, Limits: s.Limits, leases: map[string]*lease{}, principals: map[string]int{}}
+	test := &Server{Ceiling: s.Ceiling, Limits: s.Limits}
+	test.begin()
 	lease, ticket, err := test.lease(ctx)
 	if err != nil {
 		return err

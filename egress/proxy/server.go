@@ -42,13 +42,14 @@ type Server struct {
 	mu         sync.Mutex
 	leases     map[string]*lease // by ticket
 	principals map[string]int    // open connections
+	hours      map[string]hour   // of principals
 	past       []egresswire.Past // the last ones
 }
 
 // Run serves the socket l for whoever proves the key of sum, until ctx ends. A
 // self-test that fails is its error: nothing was served then, or nothing more.
 func (s *Server) Run(ctx context.Context, l *net.UnixListener, sum keysocket.Sum) error {
-	s.leases, s.principals = map[string]*lease{}, map[string]int{}
+	s.begin()
 	if s.Limits == (Limits{}) {
 		s.Limits = DefaultLimits
 	}
@@ -70,6 +71,10 @@ func (s *Server) Run(ctx context.Context, l *net.UnixListener, sum keysocket.Sum
 		s.Ready()
 	}
 	return <-ended
+}
+
+func (s *Server) begin() {
+	s.leases, s.principals, s.hours = map[string]*lease{}, map[string]int{}, map[string]hour{}
 }
 
 // serve reads the Hello of a proven connection.

@@ -188,6 +188,7 @@ func (w *Way) begin() (string, error) {
 	var reply Reply
 	r := bufio.NewReader(conn)
 	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	defer context.AfterFunc(w.ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })() // an egress that hangs
 	if err = Read(r, &reply); err == nil && reply.Error != "" {
 		err = &answered{reply.Error}
 	}
