@@ -77,6 +77,10 @@ type Command struct {
 	// Writable are directories that this command may write in, beside those
 	// of Config: what is private to whoever it runs for.
 	Writable []string
+	// Home is the home directory in the account's line of passwd, where the
+	// machine has none and commands have mounts of their own. It must be the same
+	// for the same Writable.
+	Home string
 	// Timeout stops the command; it counts from Start.
 	Timeout time.Duration
 }
@@ -200,7 +204,12 @@ func (j *Jail) openDomains() (err error) {
 	if !private {
 		return inner()
 	}
-	j.mounts, err = mountNamespace(j.cfg.Writable, inner)
+	j.mounts, err = mountNamespace(j.cfg.Writable, func() error {
+		if err := nameAccount(j.cfg.Writable[0]); err != nil {
+			return err
+		}
+		return inner()
+	})
 	return err
 }
 

@@ -87,7 +87,7 @@ func (p *Process) enter(c *Command) (err error) {
 		}
 	}
 	if p.jail.mounts != nil {
-		mounts, err := p.jail.mountsFor(c.Writable)
+		mounts, err := p.jail.mountsFor(c.Writable, c.Home)
 		if err != nil {
 			return err
 		}

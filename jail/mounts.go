@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ const maxPrivate = 64
 // mountsFor is the mount namespace of a command that may write in directories of
 // its own. It is made once for each set of them, so that those of others are
 // read-only, and their /tmp is not the same.
-func (j *Jail) mountsFor(own []string) (*os.File, error) {
+func (j *Jail) mountsFor(own []string, home string) (*os.File, error) {
 	if len(own) == 0 {
 		return j.mounts, nil
 	}
@@ -61,7 +62,8 @@ func (j *Jail) mountsFor(own []string) (*os.File, error) {
 		}
 		delete(j.private, other) // closed once nobody uses it, also as a namespace
 	}
-	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...), func() error { return nil })
+	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...),
+		func() error { return nameAccount(cmp.Or(home, own[0])) })
 	if err == nil {
 		j.private[key] = ns
 	}

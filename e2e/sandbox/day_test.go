@@ -43,6 +43,7 @@ var day = []work{
 	{name: "go test -race", script: `cd gorace && CGO_ENABLED=1 GOTOOLCHAIN=local GOFLAGS=-mod=mod go test -race -vet=off . 2>&1`, want: "ok  \tm\t", seconds: 120},
 	{name: "pytest", script: `cd py && /usr/bin/python3 -m pytest -q 2>&1 | tail -1`, want: "1 passed"},
 	{name: "javac and JUnit", script: `cd java && CP=/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar:. && javac -cp $CP ATest.java && java -cp $CP org.junit.runner.JUnitCore ATest`, want: "OK (1 test)"},
+	{name: "C with the address sanitizer", script: `printf 'int main(void) { return 0; }' >a.c && gcc -fsanitize=address -o a.out a.c && ./a.out && echo clean; printf '#include <stdlib.h>\nint main(void) { char *p = malloc(1); return p[1]; }' >b.c; gcc -fsanitize=address -o b.out b.c && ./b.out 2>&1 | grep -o heap-buffer-overflow | head -1; ASAN_OPTIONS= ./a.out 2>/dev/null || echo twin`, want: "clean\nheap-buffer-overflow\ntwin"},
 	{name: "git with hooks", script: `git init -q r && cd r && printf '#!/bin/sh\necho hook ran' >.git/hooks/pre-commit && chmod +x .git/hooks/pre-commit && echo 1 >f && git add f && git commit -qm one 2>&1 && git log --oneline | wc -l`, want: "hook ran\n1"},
 	{name: "git gc of 9,000 loose objects", script: `cd r && python3 -c "
 import hashlib, os, zlib
@@ -152,6 +153,28 @@ func TestDevServerWithCurl(t *testing.T) {
 	}
 	if got := call(t, bare(t, ""), work{script: script}); strings.Contains(got.text, "served") {
 		t.Errorf("without a network: %s", got.text)
+	}
+}
+
+// Java's client offers h2c to a server without TLS; a server of one's own beside it
+// in one command answers.
+func TestJavaClientBesideItsServer(t *testing.T) {
+	rig.NeedCommand(t, "java")
+	const script = `cat >H.java <<'E'
+import java.net.*; import java.net.http.*; import com.sun.net.httpserver.*;
+public class H { public static void main(String[] a) throws Exception {
+  var s = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+  s.createContext("/", x -> { var b = ("offered " + x.getRequestHeaders().getFirst("Upgrade")).getBytes(); x.sendResponseHeaders(200, b.length); x.getResponseBody().write(b); x.close(); });
+  s.start();
+  var to = URI.create("http://127.0.0.1:" + s.getAddress().getPort() + "/");
+  System.out.println(HttpClient.newHttpClient().send(HttpRequest.newBuilder(to).build(), HttpResponse.BodyHandlers.ofString()).body());
+  System.exit(0);
+} }
+E
+java H.java`
+	rig.Lock(t, "cpu")
+	if got := call(t, bare(t, "", "MCP_COMMAND_NETWORK=container"), work{script: script}); !strings.Contains(got.text, "offered h2c") {
+		t.Errorf("%s", got.text)
 	}
 }
 

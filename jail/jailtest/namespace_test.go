@@ -132,6 +132,36 @@ func TestPrivateMounts(t *testing.T) {
 	}
 }
 
+// An account that the machine has no name for has one in its commands, so that
+// programs that refuse to work for a stranger work. Where commands have no mounts
+// of their own the same programs refuse.
+func TestAccountHasAName(t *testing.T) {
+	for _, m := range machines {
+		t.Run(m.name, func(t *testing.T) {
+			account := m.account
+			if account == 0 {
+				account = 64818
+			}
+			dir := mkdir(t, filepath.Join(public(t), "work"), account, account)
+			a := m.on(t, dir, "whoami; id -gn; getent passwd $(id -u) | cut -d: -f6", "command -v ssh-keygen >/dev/null || { echo made; exit; }; ssh-keygen -q -t ed25519 -N '' -f key && echo made",
+				"grep -c ^root: /etc/passwd", "echo x >>/etc/passwd; chmod 666 /etc/passwd /etc/group; tail -n 1 /etc/passwd | cut -d: -f3", "ls -A /tmp | grep -v jail-root")
+			if a.Error != "" {
+				t.Fatal(a.Error)
+			}
+			want := []string{"0 sandbox\nsandbox\n" + dir, "0 made", "0 1", fmt.Sprintf("0 %d", account), "1 "}
+			if m.private && fmt.Sprint(a.Outputs) != fmt.Sprint(want) {
+				t.Errorf("%q, want %q", a.Outputs, want)
+			}
+			if !m.private && (strings.Contains(a.Outputs[0], "sandbox") || len(a.Outputs[1]) > 2 && exists(filepath.Join(dir, "key"))) {
+				t.Errorf("the twin: %q", a.Outputs)
+			}
+			if raw, err := os.ReadFile("/etc/passwd"); err != nil || strings.Contains(string(raw), fmt.Sprint(account)) {
+				t.Errorf("the machine's own: %v", err)
+			}
+		})
+	}
+}
+
 // An account that grows beside a running command takes nothing from its budget
 // where commands are counted in a namespace of their own; elsewhere the same
 // command can start nothing more.

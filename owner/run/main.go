@@ -81,6 +81,7 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io
 		return err
 	}
 	opt.warnOfHome(stderr)
+	set.KeepModes = []string{opt.tokenFile}
 	if info, err := os.Stat(set.Workspace); err == nil && os.Geteuid() == 0 && info.Sys().(*syscall.Stat_t).Uid == 0 {
 		fmt.Fprintf(stdout, "%s belongs to root, and commands never run as root: the folder itself, not what is in "+
 			"it, will be given to another user.\n", set.Workspace)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -105,6 +106,7 @@ func (r *Runner) start(ctx context.Context, owner, line, workdir string, most ti
 	r.admission.starts <- struct{}{}
 	what := jail.Command{
 		Args: shell(line), Env: environment(private, r.network), Dir: dir, Writable: []string{private},
+		Home:   filepath.Join(private, "home"),
 		Stdout: c.Stdout, Stderr: c.Stderr, Timeout: most,
 	}
 	if c.way != nil {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -127,4 +129,22 @@ func gitdir(name string) (target string, worktree bool) {
 	}
 	raw, _ := io.ReadAll(io.LimitReader(f, 8<<10))
 	return strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
+}
+
+// keepModes keeps keys and tokens closed to other accounts where a command could
+// open them to these.
+func (b *Box) keepModes(set Settings, log *slog.Logger) {
+	if set.noMounts() == "" {
+		return
+	}
+	paths := append(slices.Clip(set.KeepModes), set.TokenFile, set.EgressKeyFile, set.OwnerKeyFile)
+	m, err := command.KeepModes(slices.DeleteFunc(paths, func(p string) bool { return p == "" }),
+		func(path string, mode uint32) {
+			log.Warn("a command changed the mode of "+path+": it was changed back", "mode", fmt.Sprintf("%04o", mode))
+		})
+	if err != nil {
+		log.Warn("commands can change the modes of keys and tokens: " + err.Error())
+		return
+	}
+	b.onClose(m.Close)
 }

@@ -32,6 +32,8 @@ type Settings struct {
 	PrivateDir string
 	config.Owner
 
+	KeepModes []string // further files that nobody else may open, of the program that embeds this one
+
 	EgressSocket, EgressKeyFile string
 	EgressKey                   keysocket.Key   // what EgressKeyFile holds
 	Egress                      egressrule.List // what commands may reach where no edge says so

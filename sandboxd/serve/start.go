@@ -114,6 +114,7 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	if err := set.checkNetwork(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)
 	}
+	b.keepModes(set, log)
 	j, err := jail.New(set.jail(private, b.Workspace.Path))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJail, err)

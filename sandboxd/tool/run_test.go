@@ -148,7 +148,7 @@ func TestEnvironment(t *testing.T) {
 		names, env[name] = append(names, name), value
 	}
 	slices.Sort(names)
-	if want := []string{"CARGO_NET_RETRY", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_KEY_1", "GIT_CONFIG_VALUE_0", "GIT_CONFIG_VALUE_1",
+	if want := []string{"ASAN_OPTIONS", "CARGO_NET_RETRY", "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_KEY_1", "GIT_CONFIG_VALUE_0", "GIT_CONFIG_VALUE_1",
 		"GOCACHE", "GOPATH", "HOME", "JAVA_TOOL_OPTIONS", "LANG", "LOGNAME", "PATH", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", "TERM", "TMPDIR", "USER",
 		"npm_config_audit", "npm_config_fetch_retries", "npm_config_update_notifier"}; !slices.Equal(names, want) {
 		t.Errorf("environment %v, want %v", names, want)
