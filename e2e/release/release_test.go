@@ -1,4 +1,5 @@
-// Package release_test makes a release, without images, and looks at what came of it.
+// Package release_test makes a release, with one image where Docker is, and looks at what
+// came of it.
 package release_test
 
 import (
@@ -14,11 +15,12 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/e2e/rig"
+	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
 func make(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"run", "./cmd/release", "-images=false"}, args...)...)
+	cmd := exec.Command("go", append([]string{"run", "./cmd/release"}, args...)...)
 	cmd.Dir = filepath.Join(rig.Root(t), "e2e")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -28,7 +30,14 @@ func make(t *testing.T, args ...string) (string, error) {
 // are those of the files, and each SBOM names what is linked.
 func TestRelease(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dist")
-	out, err := make(t, "-version", "v9.9.9", "-out", dir)
+	images := "none"
+	if exec.Command("docker", "info").Run() == nil {
+		if err := tools.Images(); err == nil {
+			images = "dockerproxy"
+			t.Setenv("GO_IMAGE", tools.GoImage)
+		}
+	}
+	out, err := make(t, "-version", "v9.9.9", "-out", dir, "-images", images)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -65,6 +74,32 @@ func TestRelease(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(string(data), "github.com/modelcontextprotocol/go-sdk") || len(sbom.Components) < 3 {
 		t.Errorf("the SBOM of sandboxd: %v, %d components", err, len(sbom.Components))
+	}
+	t.Run("image", func(t *testing.T) { loads(t, dir) })
+}
+
+// loads takes the image out of its archive into this machine's engine, runs it, and
+// looks at the layout, which every other tool reads.
+func loads(t *testing.T, dir string) {
+	d := rig.NeedImages(t)
+	archive := filepath.Join(dir, "sallyport-dockerproxy.oci.tar")
+	const tag = "sallyport-dockerproxy:v9.9.9"
+	if said := d.Run("load", "--input", archive); !strings.Contains(said, tag) {
+		t.Errorf("docker load: %s", said)
+	}
+	t.Cleanup(func() { _, _ = d.Try("image", "rm", tag) })
+	if said := d.Run("run", "--rm", "--network", "none", tag, "version"); !strings.Contains(said, "sallyport") {
+		t.Errorf("version: %s", said)
+	}
+	names, err := exec.Command("tar", "-tf", archive).Output()
+	for _, name := range []string{"oci-layout", "index.json", "manifest.json", "blobs/sha256/"} {
+		if err != nil || !strings.Contains(string(names), name) {
+			t.Errorf("the archive has no %s: %v\n%s", name, err, names)
+		}
+	}
+	bases, err := os.ReadFile(filepath.Join(dir, "BASES.txt"))
+	if err != nil || !strings.Contains(string(bases), tools.GoImage+": NO DIGEST") {
+		t.Errorf("the base of a local stand-in has no digest, and that is said: %v %s", err, bases)
 	}
 }
 

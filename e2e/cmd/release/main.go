@@ -19,12 +19,12 @@ type release struct {
 	root, dir string // the checkout, dist/VERSION
 	version   string // v0.2.0
 	arches    []string
-	images    bool
+	images    string // all, none, or the folder of one
 }
 
 func main() {
 	version := flag.String("version", "", "semver with a leading v, such as v0.2.0: the plugin catalog takes tags of this form only")
-	images := flag.Bool("images", true, "make the images too, if a Docker engine answers")
+	images := flag.String("images", "all", "all (where a Docker engine answers), none, or the folder of one image")
 	out := flag.String("out", "", "the folder to make (default dist/VERSION in the checkout)")
 	flag.Parse()
 	if err := run(*version, *out, *images); err != nil {
@@ -36,7 +36,7 @@ func main() {
 // semver is what the plugin catalog accepts as a tag (semver.org, section 9 included).
 var semver = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-func run(version, out string, images bool) error {
+func run(version, out, images string) error {
 	root, err := tools.Root()
 	if err != nil {
 		return err
