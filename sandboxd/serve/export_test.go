@@ -11,3 +11,6 @@ func (s *Server) Indirect() { s.indirect = true }
 
 // Gitdir is where a workspace's .git leads, if it is a linked worktree's.
 var Gitdir = gitdir
+
+// Surprises are what the start says about a workspace and its private directories.
+func Surprises(workspace, private string) []string { return surprises(workspace, private) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -79,5 +80,21 @@ func TestStartReadsAnyGitFile(t *testing.T) {
 	}
 	if target, worktree := serve.Gitdir(path("worktree")); !worktree || target != "/srv/repo/.git/worktrees/side" {
 		t.Errorf("twin: %q, %v", target, worktree)
+	}
+}
+
+// A linked worktree whose repository commands cannot reach is said at the start;
+// one whose repository lies in the workspace works, and nothing is said.
+func TestLinkedWorktreeIsSaid(t *testing.T) {
+	outside, workspace := t.TempDir(), t.TempDir()
+	for dir, want := range map[string]bool{outside: true, filepath.Join(workspace, "repo"): false, "repo": false, "../repo": true} {
+		target := filepath.Join(dir, ".git", "worktrees", "side")
+		if err := os.WriteFile(filepath.Join(workspace, ".git"), []byte("gitdir: "+target+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Join(serve.Surprises(workspace, t.TempDir()), "\n")
+		if strings.Contains(said, "linked git worktree") != want || want && !strings.Contains(said, "git clone") {
+			t.Errorf("%s: %q", target, said)
+		}
 	}
 }
