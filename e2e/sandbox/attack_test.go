@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +14,11 @@ import (
 // where the jail is only a process group.
 func TestAttackCommand(t *testing.T) {
 	rig.NeedRoot(t) // so that the sandbox has an account of its own
+	raw, err := os.ReadFile("../../docs/attack.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
 	for _, c := range []struct {
 		mode    string
 		code    int
@@ -30,6 +37,9 @@ func TestAttackCommand(t *testing.T) {
 			}
 			if n := strings.Count(out, "\nTHROUGH "); c.code == 0 && n > 0 || strings.Contains(out, "\nskipped ") || strings.Contains(out, s.Token) {
 				t.Errorf("%d got through", n)
+			}
+			if got := regexp.MustCompile(`(?m)^\d+ held, .*$`).FindString(out); c.code == 0 && !strings.Contains(page, "\n"+got+"\n") {
+				t.Errorf("docs/attack.md does not say %q", got)
 			}
 			for _, name := range c.through {
 				if !strings.Contains(out, "\nTHROUGH  "+name) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
+	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
 // Sockets says which servers to ask, and with which key.
@@ -44,7 +45,7 @@ func (s *Sockets) Fill() error {
 		s.KeyFile = ".sallyport/owner/key"
 	}
 	if len(s.Paths) == 0 {
-		return errNothing
+		return nothing()
 	}
 	return nil
 }
@@ -54,11 +55,12 @@ func (s *Sockets) Connect(ctx context.Context, path string) (*ownersock.Client, 
 	return ownersock.Dial(ctx, path, s.KeyFile)
 }
 
-// errNothing means that no server answers.
-//
-//nolint:staticcheck // a sentence for a person
-var errNothing = errors.New("Nothing is running here. Start it: make run or make up. " +
-	"(From another folder: -socket and -key-file.)")
+// nothing means that no server answers, and says where one was looked for.
+func nothing() error {
+	//nolint:staticcheck // a sentence for a person
+	return fmt.Errorf("Nothing is running here. Start it: make run or make up. (From another folder: -socket and "+
+		"-key-file. Looked for %s.)", client.Here(".sallyport/run/*/owner.sock"))
+}
 
 // each runs do on every socket that answers. A server that is not running is
 // said and passed over; it is an error if none answers, or if one refuses the
@@ -93,7 +95,7 @@ func (s *Sockets) each(ctx context.Context, stderr io.Writer,
 		}
 	}
 	if !answered && refused == nil {
-		return errNothing
+		return nothing()
 	}
 	return refused
 }

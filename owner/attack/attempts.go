@@ -111,6 +111,15 @@ var attempts = []attempt{
 		`syscall($ARGV[1], $n)' $(pick 240 180) $(pick 241 181)`},
 	{name: "a set-user-ID program", script: `got sh -c ': > NONCE; chmod 4755 NONCE; r=$?; rm -f NONCE; exit $r'`},
 	{name: "a set-group-ID program", script: `got sh -c ': > NONCE; chmod 2755 NONCE; r=$?; rm -f NONCE; exit $r'`},
+	{name: "more processes than the limit", script: `perl -e 'open(F, "/proc/self/limits"); ` +
+		`my ($soft, $hard) = join("", <F>) =~ /^Max processes\s+(\S+)\s+(\S+)/m; ` +
+		`$soft =~ /^\d+$/ or print("GOT no limit\n"), exit; my $one = pack("QQ", 1, $hard); ` +
+		`syscall($ARGV[0], 0, 6, $one, 0) == -1 and print("$!\n"), exit; my $pid = fork; ` +
+		`defined $pid or print("at most $soft; past a limit: $!\n"), exit; ` +
+		`$pid or exit; wait; print("GOT a process past the limit\n")' $(pick 302 261)`},
+	{name: "raise the limit of processes", script: `got perl -e 'open(F, "/proc/self/limits"); ` +
+		`my ($hard) = join("", <F>) =~ /^Max processes\s+\S+\s+(\d+)/m or exit; my $more = pack("QQ", $hard + 1, ` +
+		`$hard + 1); syscall($ARGV[0], 0, 6, $more, 0) == -1 and die "$!\n"' $(pick 302 261)`},
 	{name: "raise a limit", script: `got sh -c 'ulimit -n 4096 || ulimit -c unlimited'`},
 }
 

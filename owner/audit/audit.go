@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
 const usage = `usage: sallyport audit verify [-anchors DIR] [-key FILE] [FILE...]
@@ -88,7 +89,8 @@ func Files(named []string) ([]string, error) {
 	}
 	list, err := filepath.Glob(".sallyport/audit/*/audit.jsonl")
 	if err == nil && len(list) == 0 {
-		err = errors.New("there are no records below .sallyport/audit here: name the file")
+		err = fmt.Errorf("there are no records: name the file (looked for %s)",
+			client.Here(".sallyport/audit/*/audit.jsonl"))
 	}
 	return list, err
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,6 +39,23 @@ func Base(raw string) (*url.URL, error) {
 		p = "/mcp-sandbox"
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: p}, nil
+}
+
+// Here says where the installation's file name was looked for, and where there is
+// one above the working directory. That one is only named and never taken: in a
+// workspace a command could have put it there.
+func Here(name string) string {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	here := strings.TrimSuffix(full, string(filepath.Separator)+name)
+	for dir := filepath.Dir(here); dir != here; here, dir = dir, filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".sallyport")); err == nil {
+			return full + "; if you mean the installation in " + dir + ", start this there"
+		}
+	}
+	return full
 }
 
 // Served is the URL that "make run" has recorded in the installation of the working

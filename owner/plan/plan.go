@@ -102,6 +102,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) (int, error) {
 			"less": append(Plan{}, less...)})
 	} else {
 		now.print(stdout)
+		o.off(ctx, stdout)
 		difference(stdout, known, more, less)
 	}
 	if known && grew(more, less) {
@@ -185,6 +186,25 @@ func (o options) rendered(ctx context.Context) ([]byte, error) {
 	return os.ReadFile(o.compose)
 }
 
+// off names the services of the stack whose profiles are off: the plan does not
+// have them. Only Compose knows, so a rendered file says nothing of it.
+func (o options) off(ctx context.Context, out io.Writer) {
+	services := func(args ...string) []string {
+		names, _ := exec.CommandContext(ctx, "docker", append([]string{"compose"}, args...)...).Output()
+		return strings.Fields(string(names))
+	}
+	if o.compose != "" {
+		return
+	}
+	on := services("config", "--services")
+	missing := slices.DeleteFunc(services("--profile", "*", "config", "--services"),
+		func(name string) bool { return slices.Contains(on, name) })
+	if slices.Sort(missing); len(on) > 0 && len(missing) > 0 {
+		fmt.Fprintf(out, "\nNot in this plan, since their profiles are off: %s. COMPOSE_PROFILES=hub,dockerproxy "+
+			"sallyport plan, say, shows them.\n", strings.Join(missing, ", "))
+	}
+}
+
 func (o options) save(p Plan, stdout io.Writer) error {
 	raw, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -228,6 +248,13 @@ func (p Plan) print(out io.Writer) {
 }
 
 func (g Grant) text() string {
+	kind, what, _ := strings.Cut(g.What, " ")
+	switch { // the jail's own words, after "could"
+	case g.Part == jailPart && kind == "device":
+		return "use the device " + what
+	case g.Part == jailPart && kind == "limit":
+		return "go up to the limit " + what
+	}
 	if g.Amount != 0 {
 		return fmt.Sprintf("%s: %d", g.What, g.Amount)
 	}

@@ -45,6 +45,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		made, err = opt.makeOwnerFiles()
 	}
 	if err != nil {
+		unmake(made)
 		fmt.Fprintf(stderr, "sallyport-run: %v\n", err)
 		return 2
 	}
@@ -57,12 +58,18 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if code, ended := set.Reexec(); ended {
+		if code != 0 && !opt.served() {
+			unmake(made)
+		}
 		return code
 	}
 	process.TuneMemory(process.Busy)
 	err = run(ctx, opt, set, stdout, stderr)
 	if errors.Is(err, serve.ErrJail) && strings.Contains(err.Error(), "MCP_JAIL=group") {
 		err = fmt.Errorf("%w\nWith make, the setting goes in front: MCP_JAIL=group make run", err)
+	}
+	if err != nil && !opt.served() {
+		unmake(made)
 	}
 	return cli.Report(stderr, "sallyport-run", err)
 }
@@ -87,16 +94,16 @@ func run(ctx context.Context, opt options, set serve.Settings, stdout, stderr io
 			"it, will be given to another user.\n", set.Workspace)
 	}
 	box, err := serve.Open(set, stdout, log, func() (err error) {
+		if l, err = opt.listen(); err != nil { // before anything is made for it
+			return err
+		}
 		if secret, err = opt.clientToken(set); err != nil {
 			return err
 		}
 		if err := opt.giveEgress(set); err != nil {
 			return err
 		}
-		if l, err = opt.listen(); err == nil {
-			err = opt.remember(l.Addr().String()+set.BasePath, set.Workspace)
-		}
-		return err
+		return opt.remember(l.Addr().String()+set.BasePath, set.Workspace)
 	})
 	if l != nil { // it is ours
 		defer os.Remove(opt.urlFile())

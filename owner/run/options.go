@@ -62,7 +62,7 @@ func (o options) ownerFiles() map[string]string {
 	return files
 }
 
-// makeOwnerFiles makes their folders, and the key once. They belong to the owner
+// makeOwnerFiles makes their folders, and the key once, and returns what it made. They belong to the owner
 // of the workspace, as with "make env".
 func (o options) makeOwnerFiles() (made []string, err error) {
 	for setting, path := range o.ownerFiles() {
@@ -88,8 +88,14 @@ func (o options) makeOwnerFiles() (made []string, err error) {
 			return made, err
 		}
 	}
-	return made, giveTo(o.workspace, made...)
+	err = giveTo(o.workspace, made...)
+	made = append(made, filepath.SplitList(os.Getenv(madeBefore))...)
+	return made, errors.Join(err, os.Setenv(madeBefore, strings.Join(made, string(filepath.ListSeparator))))
 }
+
+// madeBefore tells this program, when the jail has it execute itself again, what
+// this start has made.
+const madeBefore = "SALLYPORT_RUN_MADE"
 
 // unmake removes what makeOwnerFiles has made for a start that is refused.
 func unmake(made []string) {

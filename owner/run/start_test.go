@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,4 +57,36 @@ func TestWhereTheFilesAre(t *testing.T) {
 		t.Errorf("beside the token: %v", list)
 	}
 	s.interrupt(t)
+}
+
+// A start that fails later, since the port is taken or the jail cannot be built,
+// leaves neither key nor token either. The twin is the start above.
+func TestFailedStartLeavesNoKey(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, c := range map[string]struct{ env, say string }{
+		"port": {"HOME=/", "is taken"},
+		// A directory that no command may enter is no place to hold commands.
+		"jail": {"MCP_PRIVATE_DIR=/proc/nowhere", "/proc/nowhere"},
+	} {
+		dir := folder(t, os.Geteuid())
+		args := []string{"-addr", l.Addr().String()}
+		if name == "jail" {
+			args = nil
+		}
+		cmd := command(dir, os.Geteuid(), args...)
+		cmd.Env = append(cmd.Env, c.env)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.say) {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+		for _, file := range []string{"owner/key", "edge/client-token"} {
+			if _, err := os.Stat(filepath.Join(dir, ".sallyport", file)); err == nil {
+				t.Errorf("%s: the failed start left %s", name, file)
+			}
+		}
+	}
 }

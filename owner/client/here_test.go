@@ -1,0 +1,33 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is not found is said with its whole path; an installation above is named,
+// never taken. Without one it is not.
+func TestHere(t *testing.T) {
+	root := t.TempDir()
+	below := filepath.Join(root, "a", "b")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(below)
+	want := filepath.Join(below, ".sallyport/run")
+	if got := Here(".sallyport/run"); !strings.HasPrefix(got, want) || strings.Contains(got, "installation in "+root) {
+		t.Errorf("none above: %s", got)
+	}
+	if err := os.Mkdir(filepath.Join(root, ".sallyport"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := Here(".sallyport/run"); got != want+"; if you mean the installation in "+root+", start this there" {
+		t.Errorf("one above: %s", got)
+	}
+	t.Chdir(root)
+	if got := Here(".sallyport/run"); strings.Contains(got, "installation in "+root) {
+		t.Errorf("in it: %s", got)
+	}
+}
