@@ -37,7 +37,7 @@ type ownedSandbox struct {
 func startOwned(t *testing.T, dir, workspace string) *ownedSandbox {
 	t.Helper()
 	s := rig.StartSandboxd(t, rig.SandboxdOptions{Workspace: workspace, Env: []string{
-		"MCP_AUDIT_FILE=" + dir + "/audit/audit.jsonl", "MCP_OWNER_SOCKET=" + dir + "/run/owner.sock", "MCP_OWNER_KEY_FILE=" + dir + "/owner/key",
+		"MCP_AUDIT_FILE=" + dir + "/audit/audit.jsonl", "MCP_OWNER_SOCKET=" + dir + "/run/owner.sock", "MCP_OWNER_KEY_FILE=" + dir + "/owner/key", "MCP_TOOLS=all",
 	}})
 	return &ownedSandbox{s, t, dir}
 }

@@ -91,6 +91,7 @@ type Ticket struct {
 	state   string // waiting or running
 	pending *audit.Pending
 	once    sync.Once
+	gone    chan struct{} // closed when it is off the list
 }
 
 // Admit decides whether c may run, waits for the owner where it must, and
@@ -100,7 +101,7 @@ func (d *Desk) Admit(ctx context.Context, c Call) (*Ticket, error) {
 	if refusal := d.refusePaused(c.Principal); refusal != nil {
 		return nil, d.refuse(c.Call, refusal)
 	}
-	t := &Ticket{ID: newID(), desk: d, call: c, started: time.Now(), state: "waiting"}
+	t := &Ticket{ID: newID(), desk: d, call: c, started: time.Now(), state: "waiting", gone: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	d.mu.Lock()
 	d.tickets[t.ID] = t
@@ -164,6 +165,7 @@ func (d *Desk) drop(t *Ticket) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.tickets, t.ID)
+	close(t.gone)
 }
 
 // Context ends with the caller's, and with ErrStopped when the owner stops the

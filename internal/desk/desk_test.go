@@ -309,6 +309,10 @@ func TestStopSession(t *testing.T) {
 	if err := r.Stop(session.Name("one"), false); err != nil {
 		t.Fatal(err)
 	}
+	if len(r.Sessions()) != 2 {
+		t.Error("the session is closed before its call has answered")
+	}
+	calls[0].End("error", 0)
 	if id := <-closed; id != "one" || !calls[0].Stopped() || calls[1].Stopped() || len(r.Sessions()) != 1 {
 		t.Errorf("closed %s, stopped %v %v", id, calls[0].Stopped(), calls[1].Stopped())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/session"
 )
 
 // A Command is one that a call has started.
@@ -98,7 +99,7 @@ func (d *Desk) Stop(id string, now bool) error {
 	case r != nil && !r.ended():
 		call = audit.Call{Principal: r.entry.Principal, Session: r.entry.Session, Tool: r.entry.Tool,
 			Request: r.entry.Request}
-	case d.sessions != nil && d.stopSession(id):
+	case d.sessions != nil && d.stopSession(id, now):
 		call.Session = id
 	default:
 		return fmt.Errorf("nothing runs under %q; \"sallyport ps\" and \"sallyport sessions\" list what does", id)
@@ -111,8 +112,18 @@ func (d *Desk) Stop(id string, now bool) error {
 	return nil
 }
 
-// stopSession ends a session and the calls in it.
-func (d *Desk) stopSession(id string) bool {
+// The calls of a session that is stopped have this long to end, and their answers that
+// long to leave, before it is closed; a client whose stream ends hears nothing more.
+const (
+	endsWithin = 3 * time.Second
+	toAnswer   = 100 * time.Millisecond
+)
+
+// stopSession ends the calls of a session, then the session.
+func (d *Desk) stopSession(id string, now bool) bool {
+	if !slices.ContainsFunc(d.sessions.List(), func(s session.Info) bool { return s.Name == id }) {
+		return false
+	}
 	d.mu.Lock()
 	var calls []*Ticket
 	for _, t := range d.tickets {
@@ -120,13 +131,27 @@ func (d *Desk) stopSession(id string) bool {
 			calls = append(calls, t)
 		}
 	}
-	d.mu.Unlock()
-	if !d.sessions.Drop(id) {
-		return false
+	for _, r := range d.commands {
+		if now && d.tickets[r.entry.ID] != nil && r.entry.Session == id {
+			defer r.command.Stop(true)
+		}
 	}
+	d.mu.Unlock()
 	for _, t := range calls {
 		t.cancel(ErrStopped)
 	}
+	go func() {
+		bound, cancel := context.WithTimeout(context.Background(), endsWithin)
+		defer cancel()
+		for _, t := range calls {
+			select {
+			case <-t.gone:
+			case <-bound.Done():
+			}
+		}
+		time.Sleep(toAnswer)
+		d.sessions.Drop(id)
+	}()
 	return true
 }
 

@@ -124,8 +124,14 @@ func (s *Server) answer(r Request) (any, error) {
 
 func (s *Server) status() Status {
 	d := s.Desk
+	running := 0
+	for _, e := range d.Running() {
+		if e.State != "waiting" {
+			running++
+		}
+	}
 	return Status{Process: s.Process, Version: s.Version, Started: d.Started(), Waiting: len(d.Waiting()),
-		Running:  len(d.Running()),
+		Running:  running,
 		Sessions: len(d.Sessions()), Paused: d.Paused(), Counters: d.Counters(), Audit: d.Audit() != nil}
 }
 

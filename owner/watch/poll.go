@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -102,7 +103,13 @@ func carry(c *ownersock.Client, r ownersock.Request) string {
 	if err := c.Do(r, nil); err != nil {
 		return err.Error()
 	}
-	return r.Op + " " + r.ID + r.Principal + ": done"
+	switch {
+	case r.Op == ownersock.OpDecide && r.Approve:
+		return "approved " + r.ID + " (" + r.For + ")"
+	case r.Op == ownersock.OpDecide:
+		return "denied " + r.ID
+	}
+	return r.Op + " " + cmp.Or(r.ID, r.Principal, "everything") + ": done"
 }
 
 // ask fills v. A sandbox has no servers, and a command may be gone.

@@ -11,10 +11,10 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/approve"
 )
 
-const keysHelp = `Up, Down  select            Enter  show it whole, and the output of a command
+const keysHelp = `Up, Down  select            Enter  show it whole, with a command's output
 a  approve once             g  approve this exact call for 15 minutes
-d  deny, with a reason      t  approve this tool of this principal for 15 minutes
-s  stop, S  stop at once    p  pause everything, P  pause this principal; again: resume
+d  deny, with a reason      t  approve this tool of this principal, 15 minutes
+s  stop, S  stop at once    p  pause everything, P  this principal; again: resume
 r  the record of calls      l  sessions and servers
 PgUp, PgDn  scroll          q  quit`
 
@@ -178,12 +178,20 @@ func (m *model) footer() string {
 		return fmt.Sprintf("Up, PgUp older   Down, PgDn newer   r, Esc back   %d below", m.back)
 	case m.others:
 		return "Down, PgDn: read on   l, Esc back"
+	case m.open && m.runs():
+		return "s stop   S stop at once   P pause this principal   Esc back"
 	case m.open && !m.read:
 		return "Down, PgDn: read on   d deny   Esc back"
 	case m.open:
-		return "a approve once   g this call, t this tool: 15 min   d deny   s stop   Esc back"
+		return "a approve once   g this call, t this tool: 15 min   d deny   Esc back"
 	}
 	return "Enter open   d deny   s stop   p pause   r record   l lists   ? keys   q quit"
+}
+
+// runs reports whether what is selected runs, and does not wait.
+func (m *model) runs() bool {
+	it, ok := m.selected()
+	return ok && it.running != nil
 }
 
 func text(name, s string) string {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -64,6 +65,7 @@ type Command struct {
 	done        chan struct{} // closed once result and room are set
 	result      jail.Result
 	room        string
+	byOwner     atomic.Bool // the owner has stopped it
 }
 
 // Start starts a line for /bin/sh in workdir, which is relative to the workspace,

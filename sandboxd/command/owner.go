@@ -20,3 +20,15 @@ func (c *Command) Stop(now bool) {
 		c.process.Stop()
 	}
 }
+
+// Owners is the command as the owner has it: what the owner stops is remembered.
+type Owners struct{ *Command }
+
+// Stop is Command.Stop, and OwnerStopped is true from now on.
+func (o Owners) Stop(now bool) {
+	o.byOwner.Store(true)
+	o.Command.Stop(now)
+}
+
+// OwnerStopped reports whether the owner has stopped the command.
+func (c *Command) OwnerStopped() bool { return c.byOwner.Load() }

@@ -44,6 +44,10 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 	for _, line := range c.Refused() {
 		out.note("%s", line)
 	}
+	if c.OwnerStopped() {
+		out.note("The owner stopped this command, and what it had started. Do not start it again by yourself; ask " +
+			"the user.")
+	}
 	r, ended := c.Result()
 	switch {
 	case !ended:
