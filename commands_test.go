@@ -41,6 +41,7 @@ var proven = []struct{ command, by string }{
 	{"docker run", "e2e/docker TestMakeUp"},
 	{"MCP_AUTH_TOKEN_FILE=hub-token MCP_STATE_DIR", "hub/service TestAggregate"},
 	{"docker compose exec hub sallyport accept", "hub/service TestChangedDefinitionIsWithheld"},
+	{"mkdir -m 1777 .sallyport/sockets/", "e2e/hub TestRealServers"},
 	{"npm install --prefix programs", "outside: a package registry; the folder is as e2e/hub TestTenAgentsOnThreeServers makes it"},
 	{"bin/sallyport import", "owner/imports TestClientsFiles"},
 	{"sallyport accept", "owner/accept TestThroughTheSocket"},

@@ -272,7 +272,7 @@ keys
 forbidden
 login
 egress
-folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/secrets .sallyport/tailscale config programs"
+folders=".sallyport .sallyport/edge .sallyport/owner .sallyport/login .sallyport/login-revoked .sallyport/hub-state .sallyport/proxy .sallyport/sockets .sallyport/secrets .sallyport/tailscale config programs"
 folders="$folders .sallyport/audit .sallyport/audit/sandboxd .sallyport/audit/hub .sallyport/audit/login .sallyport/run .sallyport/run/sandboxd .sallyport/run/hub .sallyport/egress .sallyport/run/egress .sallyport/audit/egress"
 tokens=".sallyport/edge/client-token .sallyport/sandbox-token .sallyport/hub-token .sallyport/owner/key .sallyport/egress/key"
 files=".env $tokens config/mcp.json"

@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,5 +115,39 @@ func move(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A server that hangs, as one whose container is paused does, is healed: its caller
+// gets an error that says so, nobody else notices, and a fresh container takes its place.
+func TestPausedServerIsReplaced(t *testing.T) {
+	b := startBoxes(t, "")
+	one := maps.Clone(b.entries["one"].(entry))
+	one["timeout"] = 2000 // ms
+	b.configure(map[string]any{"one": one})
+	edited := func() bool { return strings.Contains(b.Log.String(), `"removed or edited","server":"one"`) }
+	rig.Until(t, "the edit is in force", edited, b.Process)
+	b.says("one", "one")
+	b.says("two", "two")
+	session, other, before := b.dial("one", rig.Streamable), b.dial("two", rig.Streamable), b.only("one")
+	if _, err := b.key(session); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.engine("pause", before).CombinedOutput(); err != nil {
+		t.Fatalf("docker pause: %v\n%s", err, out)
+	}
+	if got, err := b.key(session); err == nil || !strings.Contains(err.Error(), "did not end within 2s") {
+		t.Errorf("a call of the paused server: %q %v", got, err)
+	}
+	rig.Until(t, "a fresh container", func() bool {
+		if got, err := b.key(other); err != nil || got != "two" {
+			t.Errorf("the other server meanwhile: %q %v", got, err)
+		}
+		ids := b.containers("one")
+		return !slices.Contains(ids, before)
+	}, b.Process, b.proxy)
+	b.says("one", "one")
+	if log := b.Log.String(); !strings.Contains(log, "no ping is answered") {
+		t.Errorf("the log does not say why:\n%s", log)
 	}
 }

@@ -39,8 +39,11 @@ func startServers(t *testing.T) *servers {
 	socket := filepath.Join(s.own(filepath.Join(s.dir, "proxy")), "proxy.sock")
 	s.env = append(s.env, "MCP_PROXY_SOCKET="+socket)
 	s.image(t, modules, node)
-	shim := filepath.Join(rig.Root(t), "e2e/hub/testdata/shim.mjs")
+	shim := filepath.Join(rig.Root(t), "deploy/shim.mjs")
 	sockets := s.own(filepath.Join(s.dir, "sockets"))
+	if err := os.Chmod(sockets, 0o700); err != nil { // as .sallyport is
+		t.Fatal(err)
+	}
 	entries := map[string]any{}
 	for _, name := range []string{"everything", "filesystem", "memory"} {
 		dir := s.private("stdio-"+name, "cp", "-r", modules+"/node_modules")
@@ -49,9 +52,12 @@ func startServers(t *testing.T) *servers {
 		command := append([]string{"node"}, arguments(name, "", "/tmp")...)
 		entries["docker-"+name] = entry{"type": "docker", "image": s.docker.Name, "command": command, "env": memory("/tmp")}
 
-		s.docker.Container(append([]string{"--network", "none", "-v", sockets + ":/sockets", "-v", shim + ":/shim.mjs:ro",
-			"-e", "MEMORY_FILE_PATH=/tmp/memory.jsonl", s.docker.Name, "node", "/shim.mjs", "/sockets/" + name}, command...)...)
-		entries["unix-"+name] = entry{"type": "unix", "socket": sockets + "/" + name}
+		// As docs/mcp-json.md has it: a folder per server, and a user that is not the hub's.
+		run(t, "mkdir", "-m", "1777", sockets+"/"+name)
+		s.docker.Container(append([]string{"--user", "65532:65532", "--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL",
+			"--security-opt", "no-new-privileges:true", "-v", sockets + "/" + name + ":/run/mcp", "-v", shim + ":/shim.mjs:ro",
+			"-e", "MEMORY_FILE_PATH=/tmp/memory.jsonl", s.docker.Name, "node", "/shim.mjs", "/run/mcp/mcp.sock"}, command...)...)
+		entries["unix-"+name] = entry{"type": "unix", "socket": sockets + "/" + name + "/mcp.sock"}
 
 		work := rig.PublicDir(t)
 		_, port, _ := strings.Cut(rig.FreeAddr(t), ":")

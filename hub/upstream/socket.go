@@ -2,13 +2,37 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Unix dials a server that listens on a unix socket.
-func Unix(path string) Dial { return socket("unix", path) }
+// Unix dials a server that listens on a unix socket. The socket itself, not a link:
+// its folder is the server's, and a link there could lead the hub to another
+// server, to the policy proxy or to the owner's socket.
+func Unix(path string) Dial {
+	return func(ctx context.Context) (Conn, error) {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("dial unix %s: %w", path, err)
+		}
+		defer unix.Close(fd)
+		var file unix.Stat_t
+		if err := unix.Fstat(fd, &file); err != nil {
+			return nil, fmt.Errorf("dial unix %s: %w", path, err)
+		}
+		switch file.Mode & unix.S_IFMT {
+		case unix.S_IFSOCK:
+			return socket("unix", fmt.Sprint("/proc/self/fd/", fd))(ctx)
+		case unix.S_IFLNK:
+			return nil, fmt.Errorf("dial unix %s: it is a link; name the socket itself", path)
+		}
+		return nil, fmt.Errorf("dial unix %s: it is no socket", path)
+	}
+}
 
 // TCP dials a server that listens on a TCP port.
 func TCP(host string, port int) Dial {
