@@ -83,6 +83,38 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// A command cannot end, stop, read or re-limit its warden, which this process of the
+// same account can signal. In a container there is none.
+func TestWardenIsOutOfReach(t *testing.T) {
+	j, dir := newJail(t, jail.Full)
+	const script = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = jail-warden ] || continue; n=${p#/proc/}
+		for s in KILL STOP TERM; do kill -$s $n 2>/dev/null && echo $s $n; done
+		cat $p/environ $p/maps >/dev/null 2>&1 && echo read $n; ls $p/fd >/dev/null 2>&1 && echo descriptors $n
+		echo 1000 2>/dev/null >$p/oom_score_adj && echo victim $n; prlimit --pid $n --nofile=1 2>/dev/null && echo limit $n; renice 19 $n >/dev/null 2>&1 && echo nice $n
+	done; echo looked >found; read x`
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	work, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer work.Close()
+	var out bytes.Buffer
+	p, err := j.Start(t.Context(), jail.Command{Args: sh(script), Dir: work, Stdin: in, Stdout: &out, Env: []string{"PATH=/usr/bin:/bin"}, Timeout: long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return exists(dir, "found") })
+	alive := p.Warden() != 0 && unix.Kill(p.Warden(), 0) == nil
+	w.Close()
+	if res := p.Wait(); res.ExitCode > 1 || out.Len() > 0 || alive == contained {
+		t.Errorf("%+v %q, the warden is there: %v", res, out.String(), alive)
+	}
+}
+
 // When Wait returns, everything that a command started is dead and reaped: the
 // test looks once. Where only the group is killed, the same escapes succeed.
 func TestEscapes(t *testing.T) {

@@ -47,6 +47,9 @@ func (j *Jail) Run(ctx context.Context, c Command) (Result, error) {
 // PID is the command's process.
 func (p *Process) PID() int { return p.pid }
 
+// Warden is the process that ends the command when this one is gone, 0 for none.
+func (p *Process) Warden() int { return p.warden }
+
 // Filter is the filter for an architecture, which need not be this one.
 func Filter(c Config, arch string) []unix.SockFilter { return assemble(c.Rules(), arch) }
 

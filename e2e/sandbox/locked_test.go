@@ -28,8 +28,9 @@ func TestJailInLockedContainer(t *testing.T) {
 	var out string
 	t.Run("locked", func(t *testing.T) { out = inLockedContainer(t, nil, nil, "-test.v") })
 	if os.Getenv("SALLYPORT_SOAK") != "" {
-		t.Run("race detector", func(t *testing.T) { // it needs memory of its own
-			inLockedContainer(t, []string{"-race"}, []string{"--memory", "4g"}, "-test.v", "-test.run=^TestSoak$")
+		// It needs memory of its own, and room for twelve stubs at once that start with more threads.
+		t.Run("race detector", func(t *testing.T) {
+			inLockedContainer(t, []string{"-race"}, []string{"--memory", "4g", "--pids-limit", "480"}, "-test.v", "-test.run=^TestSoak$")
 		})
 	}
 	for _, name := range []string{"TestAttacks", "TestAttacksWithoutWalls", "TestEscapes", "TestNothingIsLeft", "TestRunawayForks", "TestSoak", "TestEachRuleIsMissed", "TestDeveloperTools", "TestOutOfMemory", "TestSharedMemoryDoesNotStay", "TestServerOutlivesFullMemory", "TestChainsOutliveAGroup"} {

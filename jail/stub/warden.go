@@ -61,6 +61,7 @@ func watch() {
 	syscall.RawSyscall6(sysCloseRange, 0, LeashFD-1, 0, 0, 0, 0) // it holds no output of the command's
 	syscall.RawSyscall6(sysCloseRange, LeashFD+1, 1<<32-1, 0, 0, 0, 0)
 	syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, 0, 0, 0, 0, 0) // its end comes by the leash
+	syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_SET_DUMPABLE, 0, 0, 0, 0, 0)  // closes its part of /proc
 	syscall.RawSyscall6(syscall.SYS_PRCTL, syscall.PR_SET_NAME, uintptr(unsafe.Pointer(&name)), 0, 0, 0, 0)
 	for {
 		var b byte
