@@ -10,10 +10,10 @@ import (
 // reviewed are the files that say what is allowed, by question. Mechanism (how it is
 // carried, parsed, drawn) stands elsewhere.
 var reviewed = []struct{ question, files string }{
-	{"Who may come in, and call what?", "plugin/path.go plugin/auth.go plugin/policy.go plugin/grants.go plugin/claims.go"},
+	{"Who may come in, and call what?", "plugin/path.go plugin/auth.go plugin/authorize.go plugin/grants.go plugin/claims.go"},
 	{"What leaves the edge, and to which hosts?", "plugin/forward.go plugin/egress.go"},
 	{"Whom does a backend believe?", "internal/httpd/bearer.go internal/httpd/guard.go internal/identity/identity.go"},
-	{"May this call run now?", "sandboxd/serve/call.go hub/lifecycle/admit.go hub/lifecycle/policy.go internal/approval/approval.go"},
+	{"May this call run now?", "sandboxd/serve/call.go hub/lifecycle/admit.go hub/lifecycle/authorize.go internal/approval/approval.go"},
 	{"Which files may a tool touch?", "sandboxd/files/path.go sandboxd/files/protect.go"},
 	{"What may a command do?", "jail/policy/config.go jail/policy/files.go jail/policy/calls.go jail/policy/numbers.go jail/policy/rule.go sandboxd/command/env.go"},
 	{"Which container may exist?", "internal/mcpjson/docker.go internal/mcpjson/mounts.go dockerproxy/container/container.go"},

@@ -19,16 +19,16 @@ import (
 // done without that.
 type answerWriter struct {
 	http.ResponseWriter
-	c       *call
-	odd     bytes.Buffer // headers that need a look
-	plain   bool         // bytes pass as they are, and need no flush
-	wrote   bool
-	dead    bool
-	flushes bool
-	ends    bool     // the token expires, or its grant can be revoked
-	scan    *scanner // of an event stream
-	filter  *grants  // of an answer that is held: it is filtered
-	held    []byte
+	c         *call
+	odd       bytes.Buffer // headers that need a look
+	untouched bool         // bytes pass as they are, and need no flush
+	wrote     bool
+	dead      bool
+	flushes   bool
+	ends      bool     // the token expires, or its grant can be revoked
+	scan      *scanner // of an event stream
+	filter    *grants  // of an answer that is held: it is filtered
+	held      []byte
 }
 
 var errClosed = errors.New("sallyport: the answer was stopped")
@@ -58,14 +58,14 @@ func (w *answerWriter) WriteHeader(code int) {
 		return
 	}
 	w.wrote = true
-	w.plain = true
+	w.untouched = true
 	w.c.status = code
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write passes bytes on, changed or not. It returns len(p) for what is held.
 func (w *answerWriter) Write(p []byte) (int, error) {
-	if w.plain {
+	if w.untouched {
 		return w.ResponseWriter.Write(p)
 	}
 	return w.write(p)
@@ -102,7 +102,7 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 	}
 	if w.filter == nil {
 		w.flushes = w.scan != nil || h["Content-Length"] == nil
-		w.plain = !w.flushes
+		w.untouched = !w.flushes
 		w.ResponseWriter.WriteHeader(code)
 	}
 	w.flush()

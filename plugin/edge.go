@@ -21,7 +21,7 @@ type edge struct {
 	next         http.Handler
 	name         string
 	prefix       string         // "" is the root
-	plain        *regexp.Regexp // paths inside it that every server reads alike
+	alike        *regexp.Regexp // paths inside it that every server reads alike
 	backendPath  string         // what prefix is mapped to
 	origins      map[string]bool
 	tokens       []*token
@@ -129,7 +129,7 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if e.cfg.AuditLog {
 		defer func() { audit(c) }() // since a client that goes away unwinds the stack from next
 	}
-	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.plain.MatchString(r.RequestURI)
+	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.alike.MatchString(r.RequestURI)
 	odd := (form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil
 	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
 		return

@@ -65,9 +65,9 @@ func parseRule(text string) *egressRule {
 	return r
 }
 
-// checkEgress reads a setting's list and returns it as X-Sallyport-Egress; nil
+// compileEgress reads a setting's list and returns it as X-Sallyport-Egress; nil
 // where nothing is allowed.
-func checkEgress(m *mistakes, where, backend string, list []string) []string {
+func compileEgress(m *mistakes, where, backend string, list []string) []string {
 	m.when(len(list) > 0 && backend == "other", "%segress is for backend: sandbox and hub: no other server can "+
 		"hold its programs to it", where)
 	m.when(len(list) > maxRules, "%segress has %d rules: give at most %d", where, len(list), maxRules)

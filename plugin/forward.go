@@ -45,7 +45,7 @@ func forward(c *call, plain bool) {
 	counters.Add(allowed, 1)
 	w := &answerWriter{ResponseWriter: c.rw, c: c}
 	e.next.ServeHTTP(w, r)
-	if !w.plain {
+	if !w.untouched {
 		w.end()
 	}
 }

@@ -111,7 +111,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, bad := parseMessage(body)
 		c := &call{}
-		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
+		if fastCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
 			t.Fatalf("read as a plain call %+v, else %+v (%v)", c.message, m, bad)
 		}
 		checkPairs(t, body)

@@ -90,7 +90,7 @@ func audit(c *call) {
 func writeLine(c *call) {
 	m := c.message
 	ms := float64(time.Since(c.start).Microseconds()) / 1000
-	if m.plain && c.verdict == allowed {
+	if m.fast && c.verdict == allowed {
 		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method,
 			"tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
 		return

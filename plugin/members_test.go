@@ -109,7 +109,7 @@ func TestDepthCountsDepth(t *testing.T) {
 		if m, bad := parseMessage([]byte(body)); bad != nil || m.tool != "read_file" {
 			t.Errorf("%s: %+v", desc, bad)
 		}
-		if !plainCall(&call{}, []byte(body)) {
+		if !fastCall(&call{}, []byte(body)) {
 			t.Errorf("%s: not read as a plain call", desc)
 		}
 		deep := strings.Replace(body, arguments, `{"a":`+arguments+`,"b":`+strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth)+"}", 1)

@@ -16,7 +16,7 @@ type message struct {
 	names     []string        // what Mcp-Name may mirror: params.name, uri and taskId
 	version   string          // params._meta's protocol version
 	resources bool            // subscriptions/listen asks for resources
-	plain     bool            // read by plainCall: its texts are short
+	fast      bool            // read by fastCall: its texts are short
 }
 
 // noMessage is that of a request without a body.
@@ -43,8 +43,8 @@ var (
 
 const plainID = `0|[1-9][0-9]{0,14}|"[A-Za-z0-9_-]{1,64}"`
 
-// plainCall is callShape for a body that is not too deep either.
-func plainCall(c *call, body []byte) bool { return callShape(c, body) && tooDeep(body, maxDepth) == "" }
+// fastCall is callShape for a body that is not too deep either.
+func fastCall(c *call, body []byte) bool { return callShape(c, body) && tooDeep(body, maxDepth) == "" }
 
 // callShape reads the calls that most messages are, in a part of parseMessage's
 // time, and leaves to it what it does not know. Both read the same from what it
@@ -64,7 +64,7 @@ func callShape(c *call, body []byte) bool {
 	} else {
 		return false
 	}
-	c.message = &message{id: id, method: "tools/call", tool: string(head[2]), plain: true}
+	c.message = &message{id: id, method: "tools/call", tool: string(head[2]), fast: true}
 	return json.Valid(rest) && utf8.Valid(rest)
 }
 

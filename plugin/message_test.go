@@ -52,7 +52,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s: the subscription to resources is not seen", path)
 		}
 		c := &call{}
-		if plainCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
+		if fastCall(c, body) && (bad != nil || !sameMessage(c.message, m)) {
 			t.Errorf("%s: as a plain call it is %+v, else %+v", path, c.message, m)
 		}
 	}
@@ -70,7 +70,7 @@ func TestPlainCalls(t *testing.T) {
 	} {
 		c := &call{}
 		m, bad := parseMessage([]byte(body))
-		if !plainCall(c, []byte(body)) || bad != nil || !sameMessage(c.message, m) {
+		if !fastCall(c, []byte(body)) || bad != nil || !sameMessage(c.message, m) {
 			t.Errorf("%s: %+v, else %+v (%v)", body, c.message, m, bad)
 		}
 	}
@@ -91,7 +91,7 @@ func TestNotPlainCalls(t *testing.T) {
 		strings.Replace(head, `"id":1`, `"id":1.5`, 1) + `{}}}`, strings.Replace(head, `read_file`, `read\u005ffile`, 1) + `{}}}`,
 		strings.Replace(head, `"name"`, `"Name"`, 1) + `{}}}`, strings.Replace(head, `,"id":1`, ``, 1) + `{}}}`,
 	} {
-		if c := (&call{}); plainCall(c, []byte(body)) {
+		if c := (&call{}); fastCall(c, []byte(body)) {
 			t.Errorf("%s is read as a plain call: %+v", body, c.message)
 		}
 	}

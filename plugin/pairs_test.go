@@ -45,7 +45,7 @@ func TestPathPair(t *testing.T) {
 			q := post("/x", readFile)
 			q.RequestURI = path
 			q.URL.Path = path
-			if !e.plain.MatchString(path) {
+			if !e.alike.MatchString(path) {
 				continue
 			}
 			short++
@@ -151,7 +151,7 @@ func TestAuditPair(t *testing.T) {
 		delete(line, "ms")
 		return line
 	}
-	short := lines(&message{method: "tools/call", tool: "read_file", plain: true})
+	short := lines(&message{method: "tools/call", tool: "read_file", fast: true})
 	long := lines(&message{method: "tools/call", tool: "read_file"})
 	if len(short) != len(long) {
 		t.Errorf("short %v, long %v", short, long)
@@ -216,7 +216,7 @@ func TestAnswerPair(t *testing.T) {
 			w := &answerWriter{ResponseWriter: rec, c: c}
 			if way == 0 {
 				w.WriteHeader(status)
-				if !w.plain || w.flushes {
+				if !w.untouched || w.flushes {
 					break
 				}
 				short++

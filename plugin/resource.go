@@ -137,5 +137,5 @@ func wellKnown(c *call, path string) bool {
 // hasMetadata says whether rest is empty or a path that requests may be sent to.
 func hasMetadata(e *edge, rest string) bool {
 	bare := strings.TrimSuffix(rest, "/")
-	return rest == "" || bare == e.prefix || e.plain.MatchString(bare)
+	return rest == "" || bare == e.prefix || e.alike.MatchString(bare)
 }

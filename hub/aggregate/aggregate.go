@@ -49,11 +49,11 @@ func New(catalog Catalog, d *desk.Desk) *Aggregate {
 }
 
 // Open implements mcphttp.Target.
-func (a *Aggregate) Open(mcphttp.Push) mcphttp.Session { return &session{Aggregate: a} }
+func (a *Aggregate) Open(mcphttp.Push) mcphttp.Session { return &clientSession{Aggregate: a} }
 
-// session knows a client's calls, which it may cancel; what they run in
+// clientSession knows a client's calls, which it may cancel; what they run in
 // belongs to the principal.
-type session struct {
+type clientSession struct {
 	*Aggregate
 	running sync.Map // *running to nothing
 }
@@ -64,7 +64,7 @@ type running struct {
 	cancel context.CancelFunc
 }
 
-func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
+func (s *clientSession) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 	m := req.Message
 	if m.Method == "notifications/cancelled" {
 		id := string(m.Bytes(m.Param("requestId")))
@@ -92,8 +92,8 @@ func (s *session) Handle(ctx context.Context, req mcphttp.Request) (mcphttp.Canc
 	return mcphttp.Cancel(cancel), err
 }
 
-func (s *session) Close()     {}
-func (s *session) Gone() bool { return false }
+func (s *clientSession) Close()     {}
+func (s *clientSession) Gone() bool { return false }
 
 // ending is told of the end of a call.
 type ending struct {

@@ -27,7 +27,7 @@ const (
 type channel struct {
 	*mux.Link
 	server *Server
-	place  *place           // among the processes of all servers
+	slot   *slot            // among the processes of all servers
 	hello  *jsonrpc.Message // what it was opened with; nil in the stateless era
 	born   time.Time
 	asked  bool             // its end is the hub's wish; under server.mu
@@ -56,7 +56,7 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 		return nil, err
 	}
 	// A client that leaves meanwhile is no failure of the server.
-	place, err := s.cfg.Room.enter(ctx, s)
+	slot, err := s.cfg.Room.enter(ctx, s)
 	if err != nil {
 		s.started(nil)
 		return nil, err
@@ -66,20 +66,20 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 	defer context.AfterFunc(s.ctx, cancel)()
 	conn, err := s.cfg.Dial(ctx)
 	if err != nil {
-		place.leave()
+		slot.leave()
 		s.started(nil)
 		return nil, s.unavailable(err, s.failed)
 	}
-	ch := &channel{server: s, place: place, hello: hello, born: time.Now()}
+	ch := &channel{server: s, slot: slot, hello: hello, born: time.Now()}
 	ch.stale.Store(true)
 	s.mu.Lock() // so that the end, which may come at once, waits
 	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) },
 		Expired: func() { go ch.probe() }})
 	s.mu.Unlock()
-	place.started(ch)
+	slot.started(ch)
 	go func() {
 		ch.Wait() // until the process is gone
-		place.leave()
+		slot.leave()
 	}()
 	s.started(ch)
 	if hello != nil {

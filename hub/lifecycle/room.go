@@ -30,20 +30,20 @@ type Room struct {
 	Count func() (now, most int)
 
 	mu      sync.Mutex
-	held    map[*place]bool
+	held    map[*slot]bool
 	tight   time.Time     // when a start last found no room
-	changed chan struct{} // closed when a place is given back
+	changed chan struct{} // closed when a slot is given back
 }
 
-// place is one process, or one that is about to start.
-type place struct {
+// slot is one process, or one that is about to start.
+type slot struct {
 	room  *Room
 	since time.Time
 	ch    *channel // nil until it has started
 }
 
-// enter takes a place for a process of s, or says that all are busy.
-func (r *Room) enter(ctx context.Context, s *Server) (*place, error) {
+// enter takes a slot for a process of s, or says that all are busy.
+func (r *Room) enter(ctx context.Context, s *Server) (*slot, error) {
 	if r == nil {
 		return nil, nil
 	}
@@ -72,12 +72,12 @@ func (r *Room) enter(ctx context.Context, s *Server) (*place, error) {
 	}
 }
 
-// try takes a place if there is room.
-func (r *Room) try() (*place, <-chan struct{}) {
+// try takes a slot if there is room.
+func (r *Room) try() (*slot, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.held == nil {
-		r.held, r.changed = map[*place]bool{}, make(chan struct{})
+		r.held, r.changed = map[*slot]bool{}, make(chan struct{})
 	}
 	if len(r.held) > 0 && r.Count != nil {
 		young := 1
@@ -91,7 +91,7 @@ func (r *Room) try() (*place, <-chan struct{}) {
 			return nil, r.changed
 		}
 	}
-	p := &place{room: r, since: time.Now()}
+	p := &slot{room: r, since: time.Now()}
 	r.held[p] = true
 	return p, nil
 }
@@ -119,8 +119,8 @@ func (r *Room) makeWay() bool {
 	return true
 }
 
-// started notes whose place it is.
-func (p *place) started(ch *channel) {
+// started notes whose slot it is.
+func (p *slot) started(ch *channel) {
 	if p != nil {
 		p.room.mu.Lock()
 		defer p.room.mu.Unlock()
@@ -128,8 +128,8 @@ func (p *place) started(ch *channel) {
 	}
 }
 
-// leave gives a place back.
-func (p *place) leave() {
+// leave gives a slot back.
+func (p *slot) leave() {
 	if p == nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (ch *channel) retire() bool {
 	return true
 }
 
-// room makes place for one more channel, at the cost of the longest idle one.
+// room allows one more channel, at the cost of the longest idle one.
 func (s *Server) room() error {
 	for begun := time.Now(); ; {
 		oldest, full := s.oldest()
@@ -207,7 +207,7 @@ func (s *Server) room() error {
 	}
 }
 
-// oldest takes a place, or reports that there is none, and who is idle longest.
+// oldest takes a slot, or reports that there is none, and who is idle longest.
 func (s *Server) oldest() (oldest *channel, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

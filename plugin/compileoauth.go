@@ -11,14 +11,14 @@ import (
 // stand in challenges too.
 var scopeForm = regexp.MustCompile(`^[\x21\x23-\x5b\x5d-\x7e]{1,256}$`)
 
-func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
+func compileOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 	m.unknown("oauth.", cfg.Extra)
-	checkURL(m, "oauth.issuer", cfg.Issuer)
+	urlSetting(m, "oauth.issuer", cfg.Issuer)
 	is := &issuer{url: cfg.Issuer, jwksURL: cfg.JWKSURL, verified: &recent{},
 		claim: cfg.PrincipalClaim, grantClaim: cfg.GrantClaim, toolsClaim: cfg.ToolsClaim, egressClaim: cfg.EgressClaim,
 		grants: parseGrants(m, "oauth: ", e.cfg.Backend, cfg.Tools),
-		egress: checkEgress(m, "oauth: ", e.cfg.Backend, cfg.Egress),
-		limits: checkLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
+		egress: compileEgress(m, "oauth: ", e.cfg.Backend, cfg.Egress),
+		limits: compileLimits(m, "oauth: ", cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}
 	if is.claim == "" {
 		is.claim = "sub"
 	}
@@ -27,10 +27,10 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 		m.when(!scopeForm.MatchString(s), "oauth.scopes has %q, which is not a scope", s)
 		is.scopes = append(is.scopes, s)
 	}
-	checkJWKS(m, e, cfg.JWKSURL)
-	checkResource(m, e, is, cfg)
-	checkPrincipals(m, e, is, cfg)
-	checkClaimNames(m, is)
+	compileJWKS(m, e, cfg.JWKSURL)
+	compileResource(m, e, is, cfg)
+	compilePrincipals(m, e, is, cfg)
+	compileClaimNames(m, is)
 	if cfg.RevokedFile != "" {
 		m.when(is.grantClaim == "", "oauth.revokedFile lists grants: name the claim that has a token's grant in "+
 			"grantClaim")
@@ -39,7 +39,7 @@ func checkOAuth(m *mistakes, e *edge, cfg *OAuth) *issuer {
 	return is
 }
 
-func checkClaimNames(m *mistakes, is *issuer) {
+func compileClaimNames(m *mistakes, is *issuer) {
 	for _, name := range []string{is.claim, is.grantClaim, is.toolsClaim, is.egressClaim} {
 		m.when(name != "" && !scopeForm.MatchString(name), "oauth: %q is not the name of a claim", name)
 	}
@@ -48,8 +48,8 @@ func checkClaimNames(m *mistakes, is *issuer) {
 			`"*"`)
 }
 
-// checkResource finds the URL that clients know the resource by.
-func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
+// compileResource finds the URL that clients know the resource by.
+func compileResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	key := "oauth.resource"
 	value := cfg.Resource
 	if value == "" {
@@ -63,7 +63,7 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 			"tokens for this endpoint", cfg.Audience)
 		is.resource.own = cfg.Audience
 	}
-	u := checkURL(m, key, value)
+	u := urlSetting(m, key, value)
 	if u == nil {
 		return
 	}
@@ -76,9 +76,9 @@ func checkResource(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	}
 }
 
-// checkPrincipals wants to be told who may come in: with many issuers anybody can
+// compilePrincipals wants to be told who may come in: with many issuers anybody can
 // make an account.
-func checkPrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
+func compilePrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	m.when(len(cfg.Principals) == 0 && cfg.ToolsClaim == "",
 		`oauth: whoever has an account at the issuer could come in: list who may, `+
 			`as principals: {"value of %s": ["tool"]}, or name the claim in which the issuer sends grants, as `+
@@ -101,8 +101,8 @@ func checkPrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	}
 }
 
-// checkURL wants https, since keys and tokens depend on it, except on loopback.
-func checkURL(m *mistakes, key, value string) *url.URL {
+// urlSetting wants https, since keys and tokens depend on it, except on loopback.
+func urlSetting(m *mistakes, key, value string) *url.URL {
 	u := plainURL(value)
 	if u == nil || !safeURL(u) {
 		m.when(true, "%s is %q: give an https URL without user, query and fragment", key, value)
@@ -131,8 +131,8 @@ func safeURL(u *url.URL) bool {
 // Kubernetes' services).
 var innerName = regexp.MustCompile(`^(?:[a-z0-9-]+|.*\.(?:local|internal|home\.arpa|svc|svc\.cluster\.local))$`)
 
-// checkJWKS accepts clear text within one's own network too, and names the risk.
-func checkJWKS(m *mistakes, e *edge, value string) {
+// compileJWKS accepts clear text within one's own network too, and names the risk.
+func compileJWKS(m *mistakes, e *edge, value string) {
 	if value == "" {
 		return
 	}

@@ -58,7 +58,7 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	m.when(cfg.FilterTools && cfg.Backend != "other", "filterTools is for backend: other: a %s filters its own list",
 		cfg.Backend)
 	e.prefix = pathSetting(m, "pathPrefix", cfg.PathPrefix)
-	e.plain = regexp.MustCompile("^" + regexp.QuoteMeta(e.prefix) + pathForm.String()[1:])
+	e.alike = regexp.MustCompile("^" + regexp.QuoteMeta(e.prefix) + pathForm.String()[1:])
 	e.backendPath = e.prefix
 	if cfg.BackendPath != "" {
 		e.backendPath = pathSetting(m, "backendPath", cfg.BackendPath)
@@ -69,11 +69,11 @@ func compile(cfg *Config, name string, m *mistakes) *edge {
 	e.passBack = addHeaders(m, "responseHeaders", cfg.ResponseHeaders, neverPasses, isPlanted)
 	m.when(len(cfg.Tokens) == 0 && cfg.OAuth == nil, "tokens is empty and oauth is not set: nobody could call anything")
 	for i := range cfg.Tokens {
-		e.tokens = append(e.tokens, checkToken(m, e, &cfg.Tokens[i], i))
+		e.tokens = append(e.tokens, compileToken(m, e, &cfg.Tokens[i], i))
 	}
-	checkBackendToken(m, e, cfg)
+	compileBackendToken(m, e, cfg)
 	if cfg.OAuth != nil {
-		e.oauth = checkOAuth(m, e, cfg.OAuth)
+		e.oauth = compileOAuth(m, e, cfg.OAuth)
 	}
 	e.table.Store(loadSecrets(e, &m.list))
 	return e
@@ -113,8 +113,8 @@ func pathSetting(m *mistakes, key, value string) string {
 	return value
 }
 
-// checkToken reads one client token. Files are read by loadSecrets.
-func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
+// compileToken reads one client token. Files are read by loadSecrets.
+func compileToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	where := "token " + cfg.Name + ": "
 	if !nameForm.MatchString(cfg.Name) {
 		where = fmt.Sprintf("tokens[%d]: ", i)
@@ -128,8 +128,8 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	t := &token{where: where, until: math.MaxInt64,
 		who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()),
 			grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
-			egress: egressHeader(checkEgress(m, where, e.cfg.Backend, cfg.Egress)),
-			limits: checkLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
+			egress: egressHeader(compileEgress(m, where, e.cfg.Backend, cfg.Egress)),
+			limits: compileLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
 		m.when(err != nil || day.Year() < 1970, "%sexpires is %q: give the last valid day as 2027-06-30", where,
@@ -161,7 +161,7 @@ func checkToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 	return t
 }
 
-func checkLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
+func compileLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
 	m.when(perMinute < 0 || concurrent < 0 || streams < 0,
 		"%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
 	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)),
@@ -175,7 +175,7 @@ func orDefault(n, otherwise int) int {
 	return n
 }
 
-func checkBackendToken(m *mistakes, e *edge, cfg *Config) {
+func compileBackendToken(m *mistakes, e *edge, cfg *Config) {
 	literal := cfg.BackendToken != ""
 	file := cfg.BackendTokenFile != ""
 	if cfg.BackendAuth == "none" {
