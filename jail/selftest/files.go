@@ -106,15 +106,27 @@ func (at Place) otherProcesses() []attempt {
 		{"signal the server", signal0(at.Server), unix.EPERM},
 		{"signal the server's thread", signal0(at.Thread), unix.EPERM},
 		{"signal another process", signal0(at.Canary), unix.EPERM},
-		{"read the server's environment", open(proc+"environ", unix.O_RDONLY), unix.EACCES},
-		{"read the server's memory", open(proc+"mem", unix.O_RDWR), unix.EACCES},
-		{"read a thread's environment", open(fmt.Sprintf("%stask/%d/environ", proc, at.Thread), unix.O_RDONLY),
-			unix.EACCES},
+		{"read the server's environment", ofProcess(open(proc+"environ", unix.O_RDONLY)), unix.EACCES},
+		{"read the server's memory", ofProcess(open(proc+"mem", unix.O_RDWR)), unix.EACCES},
+		{"read a thread's environment", ofProcess(open(fmt.Sprintf("%stask/%d/environ", proc, at.Thread),
+			unix.O_RDONLY)), unix.EACCES},
 		{"reach a socket of the server", func() error {
 			return withSocket(unix.AF_UNIX, func(fd int) error {
 				return unix.Connect(fd, &unix.SockaddrUnix{Name: at.Abstract})
 			})
 		}, unix.EPERM},
+	}
+}
+
+// ofProcess makes one refusal of two: a procfs that hides processes from whom may not
+// trace them (hidepid=invisible, systemd's ProtectProc) says that there is none.
+func ofProcess(try func() error) func() error {
+	return func() error {
+		err := try()
+		if err == unix.ENOENT {
+			return unix.EACCES
+		}
+		return err
 	}
 }
 
