@@ -90,8 +90,8 @@ func TestRevokedInTime(t *testing.T) {
 	}
 	write(t, file, "g1\n")
 	since := time.Now()
-	for do(h, bearing(text)).Code != 401 {
-		if time.Since(since) > time.Second {
+	for begun := time.Duration(0); do(h, bearing(text)).Code != 401; begun = time.Since(since) {
+		if begun > time.Second { // when the request began: how long it took is the machine's
 			t.Fatal("it still passes after a second")
 		}
 		time.Sleep(10 * time.Millisecond)

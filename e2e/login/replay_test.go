@@ -15,17 +15,13 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/doctor/replay"
 )
 
-// walk replays a client's steps; the owner agrees to them. The client registers
-// instead of naming its metadata document, which login would fetch from the Internet.
-func walk(t *testing.T, s *stand, client, at string) []replay.Result {
+// walk replays a client's steps, with one of its redirect URIs; the owner agrees to
+// them. edit may change the steps.
+func walk(t *testing.T, s *stand, client, at, redirect string, edit func(*replay.Walk, *replay.Step)) []replay.Result {
 	t.Helper()
 	seq, err := replay.Load(client)
 	if err != nil {
 		t.Fatal(err)
-	}
-	seq.Redirects[0] = strings.Replace(seq.Redirects[0], "{port}", "43210", 1)
-	for i := range seq.Steps {
-		seq.Steps[i].Document = ""
 	}
 	u, err := url.Parse(at)
 	if err != nil {
@@ -34,33 +30,55 @@ func walk(t *testing.T, s *stand, client, at string) []replay.Result {
 	w := &replay.Walk{URL: u, HTTP: insecure(), Consent: func(_ context.Context, link, _ string) (string, error) {
 		return s.agree(t, link, "read_file").String(), nil
 	}}
+	seq.Redirects = append([]string{redirect}, slices.DeleteFunc(seq.Redirects, func(r string) bool { return r == redirect })...)
+	seq.Redirects[0] = strings.Replace(redirect, "{port}", "43210", 1)
+	for i := range seq.Steps {
+		edit(w, &seq.Steps[i])
+	}
 	return w.Run(t.Context(), seq)
 }
 
-// Each client's own steps pass through Traefik, the plugin and login: registration
-// twice, redirect URIs of three kinds, the same refresh token twice, first calls.
+// registers lets a client register instead of naming its metadata document, which login
+// would fetch from the Internet: TestClientsDocuments has one.
+func registers(_ *replay.Walk, step *replay.Step) { step.Document = "" }
+
+// passed fails the test for a stumble and for a step that was not tried.
+func passed(t *testing.T, results []replay.Result) {
+	t.Helper()
+	var done []string
+	for _, r := range results {
+		done = append(done, r.Step)
+		if r.Verdict != "ok" && r.Stumble != "not-public" {
+			t.Errorf("%s: %s: %s %s", r.Step, r.Verdict, r.Stumble, r.Text)
+		}
+	}
+	for _, step := range []string{"challenge", "resource", "server", "register", "authorize", "token", "calls", "refresh", "revoke"} {
+		if !slices.Contains(done, step) {
+			t.Errorf("%s was not tried: %v", step, done)
+		}
+	}
+}
+
+// Each client's own steps pass through Traefik, the plugin and login, with each of its
+// redirect URIs (Cursor's own scheme too): discovery in its order, registration twice in
+// two seconds, scopes that nobody listed, first calls, the same refresh token from two
+// connections at once and again after a lost answer.
 func TestClientsSteps(t *testing.T) {
 	s := newStand(t, nil)
 	for _, client := range replay.Clients() {
-		t.Run(client, func(t *testing.T) {
-			results := walk(t, s, client, s.sandbox)
-			var done []string
-			for _, r := range results {
-				done = append(done, r.Step)
-				if r.Verdict != "ok" && r.Stumble != "not-public" {
-					t.Errorf("%s: %s: %s %s", r.Step, r.Verdict, r.Stumble, r.Text)
-				}
-			}
-			for _, step := range []string{"challenge", "resource", "server", "register", "authorize", "token", "calls", "refresh", "revoke"} {
-				if !slices.Contains(done, step) {
-					t.Errorf("%s was not tried: %v", step, done)
-				}
-			}
-		})
+		seq, err := replay.Load(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, redirect := range seq.Redirects {
+			t.Run(client+" "+redirect, func(t *testing.T) {
+				passed(t, walk(t, s, client, s.sandbox, redirect, registers))
+			})
+		}
 	}
 	// The twin: where header clients belong, each client is told that no login begins.
 	for _, client := range replay.Clients() {
-		results := walk(t, s, client, s.origin+"/mcp-sandbox/mcp")
+		results := walk(t, s, client, s.origin+"/mcp-sandbox/mcp", "http://localhost:1/callback", registers)
 		if last := results[len(results)-1]; last.Stumble != "no-metadata-link" || last.Verdict != "fail" {
 			t.Errorf("%s: %+v", client, last)
 		}

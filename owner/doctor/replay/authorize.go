@@ -33,15 +33,23 @@ func (w *Walk) authorize(ctx context.Context) {
 	if w.step.Resource {
 		q.Set("resource", w.resource.Resource)
 	}
-	link.RawQuery = q.Encode()
-	a := w.send(ctx, "GET", link.String(), nil, map[string]string{"Accept": "text/html", "User-Agent": "Mozilla/5.0"})
+	usual := q.Get("scope")
+	if w.step.Extra != "" {
+		q.Set("scope", strings.TrimSpace(usual+" "+w.step.Extra))
+	}
+	a := w.visit(ctx, link, q)
+	if a != nil && w.step.Extra != "" && w.refuses(a) {
+		w.stumble("scope-refused", "GET %s with scope %q: %d %s", w.server.Authorization, q.Get("scope"), a.status,
+			a.header.Get("Location"))
+		q.Set("scope", usual)
+		a = w.visit(ctx, link, q)
+	}
 	if a == nil {
 		return
 	}
-	if where := a.header.Get("Location"); a.status >= 400 || strings.Contains(where, "error=") &&
-		strings.HasPrefix(where, w.redirect) {
+	if w.refuses(a) {
 		w.stumble("authorize-refused", "GET %s with scope %q: %d %s %s", w.server.Authorization, q.Get("scope"),
-			a.status, where, a.short())
+			a.status, a.header.Get("Location"), a.short())
 		return
 	}
 	w.secrets = append(w.secrets, w.verifier)
@@ -52,6 +60,18 @@ func (w *Walk) authorize(ctx context.Context) {
 		return
 	}
 	w.callback(back, state)
+}
+
+// visit opens the link as a browser that has no cookie yet.
+func (w *Walk) visit(ctx context.Context, link *url.URL, q url.Values) *answer {
+	link.RawQuery = q.Encode()
+	return w.send(ctx, "GET", link.String(), nil, map[string]string{"Accept": "text/html", "User-Agent": "Mozilla/5.0"})
+}
+
+// refuses reports whether the answer ends the request before anybody agreed.
+func (w *Walk) refuses(a *answer) bool {
+	where := a.header.Get("Location")
+	return a.status >= 400 || strings.Contains(where, "error=") && strings.HasPrefix(where, w.redirect)
 }
 
 // scope is what the client asks for: what the challenge names, or everything that

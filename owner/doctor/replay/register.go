@@ -16,8 +16,8 @@ func (w *Walk) register(ctx context.Context) {
 		w.stumble("assertion-only", "token_endpoint_auth_methods_supported is %q", w.server.Methods)
 	}
 	switch {
-	case w.step.Document != "" && takes && !w.step.Assertion:
-		w.client = w.step.Document
+	case w.step.Document != "" && takes && (!w.step.Assertion || w.Sign != nil):
+		w.client, w.signs = w.step.Document, w.step.Assertion
 		w.ok("by the client's metadata document %s", w.client)
 	case w.server.Registration != "":
 		for range max(w.step.Times, 1) {

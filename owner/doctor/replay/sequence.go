@@ -35,11 +35,14 @@ type Step struct {
 	Strict        bool           `json:"strict,omitempty"`    // compares byte for byte
 	First         bool           `json:"first,omitempty"`     // some versions look at the first place only
 	Document      string         `json:"document,omitempty"`  // the client's metadata document (CIMD)
+	Metadata      map[string]any `json:"metadata,omitempty"`  // what that document says
 	Assertion     bool           `json:"assertion,omitempty"` // with it, the client signs with a key of its own
 	Body          map[string]any `json:"body,omitempty"`      // of the registration; redirect_uris are added
 	Times         int            `json:"times,omitempty"`     // how often, one after the other
 	Repeat        int            `json:"repeat,omitempty"`    // how often the same refresh token is sent
+	Together      bool           `json:"together,omitempty"`  // at once, instead of after a lost answer
 	Scope         string         `json:"scope,omitempty"`     // advertised: everything of the issuer; challenge; none
+	Extra         string         `json:"extra,omitempty"`     // scopes that it asks for though nobody listed them
 	Resource      bool           `json:"resource,omitempty"`  // sends resource (RFC 8707)
 	// refuses an answer without the advertised iss (RFC 9207)
 	NeedsIssuer bool `json:"iss,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 func set(name string, value any) func(map[string]any) {
@@ -126,6 +127,15 @@ var spoiled = []struct {
 		r *http.Request) {
 		http.Redirect(rw, r, r.URL.Query().Get("redirect_uri")+"?error=invalid_scope", 302)
 	})},
+	{want: "scope-refused", client: "chatgpt", spoil: func(w *world) {
+		w.spoil = func(rw http.ResponseWriter, r *http.Request, _ []byte) bool {
+			unknown := r.URL.Path == "/as/authorize" && strings.Contains(r.URL.Query().Get("scope"), "openid")
+			if unknown {
+				http.Redirect(rw, r, r.URL.Query().Get("redirect_uri")+"?error=invalid_scope", 302)
+			}
+			return unknown
+		}
+	}},
 	{want: "consent-refused", client: "cursor", consent: callback(func(_ *url.URL,
 		q url.Values) {
 		q.Del("code")

@@ -63,6 +63,9 @@ var Stumbles = map[string]Stumble{
 		"list private_key_jwt and none in token_endpoint_auth_methods_supported"},
 	"authorize-refused": {"fail", "the authorization endpoint refuses the request before anybody could agree",
 		"the answer names the parameter; check the client's redirect URIs and scopes at the issuer"},
+	"scope-refused": {"warn", "the issuer refuses a request with scopes that it does not know; some versions of this " +
+		"client ask for openid, profile and email unasked",
+		"let the issuer drop unknown scopes instead of answering invalid_scope"},
 	"consent-refused": {"fail", "the issuer sent the browser back with an error",
 		"agree to the request; with access_denied look at who may use this client at the issuer"},
 	"callback-elsewhere": {"fail", "the browser was sent to another address than the client's",

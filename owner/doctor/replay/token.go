@@ -1,11 +1,17 @@
 package replay
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // tokens is the answer of a token endpoint (RFC 6749, section 5).
@@ -37,15 +43,36 @@ func (w *Walk) exchange(ctx context.Context) {
 // ask sends a form to the token endpoint. Where that fails it stumbles over
 // refused, or over what is no answer at all.
 func (w *Walk) ask(ctx context.Context, form url.Values, refused string) *tokens {
+	a, err := w.post(ctx, w.server.Token, form)
+	if err != nil {
+		w.stumble("unreachable", "POST %s: %v", w.server.Token, err)
+		return nil
+	}
+	return w.read(a, refused)
+}
+
+// post sends a form as the client does: with its id, or signed. It may be called at
+// the same time.
+func (w *Walk) post(ctx context.Context, to string, form url.Values) (*answer, error) {
 	form.Set("client_id", w.client)
 	if w.step.Resource {
 		form.Set("resource", w.resource.Resource)
 	}
-	a := w.send(ctx, "POST", w.server.Token, []byte(form.Encode()),
-		map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"})
-	if a == nil {
-		return nil
+	if w.signs {
+		proof, err := w.Sign(map[string]any{"iss": w.client, "sub": w.client, "aud": w.server.Token,
+			"jti": rand.Text(), "exp": time.Now().Add(time.Minute).Unix()})
+		if err != nil {
+			return nil, err
+		}
+		form.Set("client_assertion", proof)
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 	}
+	return w.try(ctx, "POST", to, []byte(form.Encode()),
+		map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"})
+}
+
+// read takes the tokens out of an answer.
+func (w *Walk) read(a *answer, refused string) *tokens {
 	got := &tokens{}
 	isJSON := a.document(got)
 	w.secrets = append(w.secrets, got.Access, got.Refresh)
@@ -62,30 +89,48 @@ func (w *Walk) ask(ctx context.Context, form url.Values, refused string) *tokens
 	return nil
 }
 
-// refresh asks for new tokens, once or several times with the same refresh
-// token: clients that run in several places do, or have lost an answer.
+// refresh asks for new tokens, once or several times with the same refresh token:
+// together, as a client that runs in several places does, or one after the other, as
+// one does that lost an answer. The last answer is the one that counts.
 func (w *Walk) refresh(ctx context.Context) {
 	if w.token.Refresh == "" {
 		w.skip("there is no refresh token to try")
 		return
 	}
-	form := func() url.Values {
-		return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {w.token.Refresh}}
-	}
-	got := w.ask(ctx, form(), "refresh-refused")
-	for n := 1; got != nil && n < w.step.Repeat; n++ {
-		if w.ask(ctx, form(), "refresh-replayed") == nil {
-			return
-		}
-	}
-	if got == nil {
+	answers, err := w.refreshes(ctx, max(w.step.Repeat, 1))
+	if err != nil {
+		w.stumble("unreachable", "POST %s: %v", w.server.Token, err)
 		return
 	}
-	w.token.Access = got.Access
-	if got.Refresh != "" {
-		w.token.Refresh = got.Refresh
+	if w.step.Together { // one that was answered is the first, whatever its number
+		slices.SortStableFunc(answers, func(a, b *answer) int { return a.status - b.status })
 	}
-	w.ok("POST %s: new tokens, the same refresh token sent %d times", w.server.Token, max(w.step.Repeat, 1))
+	for i, a := range answers {
+		got := w.read(a, map[bool]string{true: "refresh-refused", false: "refresh-replayed"}[i == 0])
+		if got == nil {
+			return
+		}
+		w.token.Access, w.token.Refresh = got.Access, cmp.Or(got.Refresh, w.token.Refresh)
+	}
+	how := map[bool]string{true: "at once", false: "one after the other"}[w.step.Together]
+	w.ok("POST %s: new tokens, the same refresh token sent %d times, %s", w.server.Token, len(answers), how)
+}
+
+// refreshes sends the refresh token n times.
+func (w *Walk) refreshes(ctx context.Context, n int) ([]*answer, error) {
+	answers, errs := make([]*answer, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {w.token.Refresh}}
+		send := func() { answers[i], errs[i] = w.post(ctx, w.server.Token, form) }
+		if w.step.Together {
+			all.Go(send)
+		} else {
+			send()
+		}
+	}
+	all.Wait()
+	return answers, errors.Join(errs...)
 }
 
 // revoke gives back what the walk was given (RFC 7009), where the issuer can.
@@ -93,12 +138,14 @@ func (w *Walk) revoke(ctx context.Context) {
 	if w.token.Refresh == "" || w.server.Revocation == "" {
 		return
 	}
-	form := url.Values{"token": {w.token.Refresh}, "token_type_hint": {"refresh_token"}, "client_id": {w.client}}
 	w.step = Step{Do: "revoke", Source: "RFC 7009"}
-	if a := w.send(ctx, "POST", w.server.Revocation, []byte(form.Encode()),
-		map[string]string{"Content-Type": "application/x-www-form-urlencoded"}); a != nil {
-		w.ok("POST %s: %d; what this walk was granted is given back", w.server.Revocation, a.status)
+	form := url.Values{"token": {w.token.Refresh}, "token_type_hint": {"refresh_token"}}
+	a, err := w.post(ctx, w.server.Revocation, form)
+	if err != nil {
+		w.stumble("unreachable", "POST %s: %v", w.server.Revocation, err)
+		return
 	}
+	w.ok("POST %s: %d; what this walk was granted is given back", w.server.Revocation, a.status)
 }
 
 // claimsOf shows who a JWT is for, unverified; nothing of another token.

@@ -33,6 +33,9 @@ type Walk struct {
 	// to; an empty one means that nobody opened it.
 	Consent func(ctx context.Context, link, redirect string) (string, error)
 	Say     func(Result) // called for each result, as it comes; nil: not at all
+	// Sign makes a JWT with the key of the client's metadata document, which only the
+	// client itself has, and a test that plays it; nil: the walk registers instead.
+	Sign func(claims map[string]any) (string, error)
 
 	seq      *Sequence
 	step     Step
@@ -49,6 +52,7 @@ type Walk struct {
 	}
 	server   server
 	client   string // client_id
+	signs    bool   // it proves itself with Sign
 	verifier string
 	code     string
 	token    tokens
@@ -119,10 +123,19 @@ const maxAnswer = 1 << 20
 
 // send sends a request as the client does. On an error it stumbles.
 func (w *Walk) send(ctx context.Context, method, to string, body []byte, header map[string]string) *answer {
-	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	a, err := w.try(ctx, method, to, body, header)
 	if err != nil {
 		w.stumble("unreachable", "%s %s: %v", method, to, err)
 		return nil
+	}
+	return a
+}
+
+// try sends a request. It may be called at the same time.
+func (w *Walk) try(ctx context.Context, method, to string, body []byte, header map[string]string) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
 	req.Header.Set("User-Agent", w.seq.Agent)
 	for name, value := range header {
@@ -130,16 +143,14 @@ func (w *Walk) send(ctx context.Context, method, to string, body []byte, header 
 	}
 	resp, err := w.HTTP.Do(req)
 	if err != nil {
-		w.stumble("unreachable", "%s %s: %v", method, to, err)
-		return nil
+		return nil, err
 	}
 	defer resp.Body.Close()
 	read, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil && len(read) == 0 {
-		w.stumble("unreachable", "%s %s: %v", method, to, err)
-		return nil
+		return nil, err
 	}
-	return &answer{resp.StatusCode, resp.Header, read, method + " " + to}
+	return &answer{resp.StatusCode, resp.Header, read, method + " " + to}, nil
 }
 
 // document reads an answer as one JSON object.
