@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -75,7 +76,25 @@ func TestRelease(t *testing.T) {
 	if err != nil || !strings.Contains(string(data), "github.com/modelcontextprotocol/go-sdk") || len(sbom.Components) < 3 {
 		t.Errorf("the SBOM of sandboxd: %v, %d components", err, len(sbom.Components))
 	}
+	t.Run("units", func(t *testing.T) { units(t, dir, string(sums)) })
 	t.Run("image", func(t *testing.T) { loads(t, dir) })
+}
+
+// units looks whether every systemd unit of the checkout is there, with the place of the
+// binary that it starts, which is part of the release too.
+func units(t *testing.T, dir, sums string) {
+	all, err := filepath.Glob(filepath.Join(rig.Root(t), "deploy", "*.service"))
+	if err != nil || len(all) < 3 {
+		t.Fatalf("the checkout's units: %v %v", all, err)
+	}
+	for _, unit := range all {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.Base(unit)))
+		start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/([a-z-]+)`).FindSubmatch(text)
+		if err != nil || start == nil || bytes.Contains(text, []byte("@PREFIX@")) || !strings.Contains(sums, "  "+filepath.Base(unit)+"\n") ||
+			!strings.Contains(sums, "  "+string(start[1])+"-linux-amd64\n") {
+			t.Errorf("%s: %v, starts %q", unit, err, start)
+		}
+	}
 }
 
 // loads takes the image out of its archive into this machine's engine, runs it, and

@@ -1,6 +1,6 @@
 // Command release makes what a release consists of, in dist/VERSION: static binaries
 // for two architectures (built twice, the digests must agree), images as OCI archives
-// where a Docker engine answers, an SBOM for each binary, the result of govulncheck
+// where a Docker engine answers, the systemd units, an SBOM for each binary, the result of govulncheck
 // where its database can be reached, checksums, and the notes from CHANGELOG.md.
 package main
 
@@ -64,7 +64,7 @@ func run(version, out, images string) error {
 		do   func() error
 	}{
 		{"notes", r.notes}, {"binaries", r.binaries}, {"sbom", r.sboms},
-		{"vulnerabilities", r.vulnerabilities}, {"images", r.ociArchives}, {"checksums", r.checksums},
+		{"vulnerabilities", r.vulnerabilities}, {"images", r.ociArchives}, {"units", r.units}, {"checksums", r.checksums},
 	} {
 		fmt.Println("release:", step.name)
 		if err := step.do(); err != nil {
