@@ -207,6 +207,19 @@ func TestBounds(t *testing.T) {
 		big.Arguments = make([]byte, 17<<20)
 		verdict(t, wait(t, s, big), approval.TooMany)
 		verdict(t, wait(t, s, request(approval.Key{Principal: "p", Tool: "x"})), approval.Unclear)
+		for n := range 9 { // one that fills its half leaves the other half to others
+			large := request(approval.Key{Principal: "token:large", Tool: "x", Digest: fmt.Sprint(n)})
+			large.Arguments = make([]byte, 1<<20)
+			if held := wait(t, s, large); n == 8 {
+				verdict(t, held, approval.TooMany)
+			}
+		}
+		before := len(s.Waiting())
+		last := request(approval.Key{Principal: "token:small", Tool: "x", Digest: "d"})
+		last.Arguments = make([]byte, 7<<20)
+		if wait(t, s, last); len(s.Waiting()) != before+1 {
+			t.Error("twin: another principal's large call does not wait")
+		}
 	})
 }
 

@@ -102,15 +102,22 @@ func (s *Store) attach(r Request) (*request, Verdict) {
 	return q, Verdict{}
 }
 
+// full reports that r has no room: its principal's requests are too many, or together
+// too large for one principal who would leave room for others, or all are too large.
 func (s *Store) full(r Request) bool {
-	waiting, bytes := 0, len(r.Arguments)+len(r.Preview)
+	waiting, own := 0, len(r.Arguments)+len(r.Preview)
+	bytes, alone := own, true
 	for _, q := range s.byID {
-		bytes += len(q.Arguments) + len(q.Preview)
-		if q.Principal == r.Principal && q.outcome == 0 {
-			waiting++
+		size := len(q.Arguments) + len(q.Preview)
+		bytes += size
+		if q.Principal == r.Principal {
+			own, alone = own+size, false
+			if q.outcome == 0 {
+				waiting++
+			}
 		}
 	}
-	return waiting >= MaxWaiting || bytes > maxBytes
+	return waiting >= MaxWaiting || bytes > maxBytes || own > maxBytes/2 && !alone
 }
 
 // ask makes a request. s.mu is held.

@@ -26,6 +26,11 @@ var ErrBusy = errors.New("the server is busy or ends: try again in a moment")
 // caller's, without a deadline.
 func Dial(ctx context.Context, path string, k Key) (*net.UnixConn, error) {
 	c, err := (&net.Dialer{Timeout: proofBound}).DialContext(ctx, "unix", path)
+	// The queue of the socket is full, perhaps with clients that have no key.
+	for begin := time.Now(); errors.Is(err, syscall.EAGAIN) && ctx.Err() == nil && time.Since(begin) < proofBound; {
+		time.Sleep(time.Millisecond)
+		c, err = (&net.Dialer{Timeout: proofBound}).DialContext(ctx, "unix", path)
+	}
 	if err != nil {
 		return nil, err
 	}

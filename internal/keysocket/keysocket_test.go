@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,17 +112,62 @@ func TestBytesBehindTheKeyArriveWhole(t *testing.T) {
 	}
 }
 
-// Clients without the key, however many and however slow, keep out nobody for
-// longer than their proof may take.
+// Clients without the key keep out nobody, however many and slow they are, and though
+// they come again as often as they are closed.
 func TestManyWithoutTheKey(t *testing.T) {
 	path, _ := echo(t, 0)
-	for range 300 {
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			var held []net.Conn
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					for _, c := range held {
+						c.Close()
+					}
+					return
+				default:
+				}
+				if c, err := net.Dial("unix", path); err == nil {
+					held = append(held, c)
+				}
+				if len(held) > 300 {
+					held[0].Close()
+					held = held[1:]
+				}
+			}
+		})
+	}
+	defer func() { close(over); all.Wait() }()
+	begin := time.Now()
+	for range 5 {
+		served(t, path)
+	}
+	t.Logf("5 clients with the key are served after %v", time.Since(begin))
+}
+
+// Those that only stay take no time at all of those with the key.
+func TestIdleWithoutTheKey(t *testing.T) {
+	path, _ := echo(t, 0)
+	for range 600 {
 		c, err := net.Dial("unix", path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
 	}
+	c, err := keysocket.Dial(t.Context(), path, key(t, right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// served wants a client with the key to be served, at the latest after some tries.
+func served(t *testing.T, path string) {
+	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		c, err := keysocket.Dial(t.Context(), path, key(t, right))
@@ -132,6 +178,7 @@ func TestManyWithoutTheKey(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("never served:", err)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,9 +19,9 @@ const (
 	refused  = "refused\n"
 )
 
-// maxUnproven bounds the connections that have not proved the key yet. More
-// are closed at once, so that clients without the key cannot keep out those
-// with it for longer than proofBound.
+// maxUnproven bounds the connections that have not proved the key yet. One more
+// closes the oldest, so that clients without the key, who may come again and again,
+// do not keep out those with it, who send it at once.
 const maxUnproven = 256
 
 // A Server accepts connections on one socket.
@@ -85,7 +86,7 @@ func (s *Server) Run(ctx context.Context, l *net.UnixListener) error {
 	if most == 0 {
 		most = 1024
 	}
-	unproven, proven := make(chan struct{}, maxUnproven), make(chan struct{}, most)
+	unproven, proven := &strangers{}, make(chan struct{}, most)
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
@@ -103,12 +104,48 @@ func (s *Server) Run(ctx context.Context, l *net.UnixListener) error {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		if !take(unproven) {
-			c.Close()
-			continue
+		if !hasLine(c) {
+			unproven.add(c)
 		}
 		running.Go(func() { s.serve(ctx, c, unproven, proven) })
 	}
+}
+
+// hasLine reports whether the first line is there already, as it is of a client that
+// sends it at once and had to wait to be accepted: then it takes no place.
+func hasLine(c *net.UnixConn) bool {
+	raw, err := c.SyscallConn()
+	n := 0
+	if err == nil {
+		err = raw.Read(func(fd uintptr) bool {
+			var line [digits + 1]byte
+			n, _, _ = syscall.Recvfrom(int(fd), line[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return true
+		})
+	}
+	return err == nil && n > digits
+}
+
+// strangers are the connections that have not proved the key yet, the oldest first.
+type strangers struct {
+	mu   sync.Mutex
+	list []*net.UnixConn
+}
+
+func (s *strangers) add(c *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.list) >= maxUnproven {
+		s.list[0].Close()
+		s.list = slices.Delete(s.list, 0, 1)
+	}
+	s.list = append(s.list, c)
+}
+
+func (s *strangers) remove(c *net.UnixConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.DeleteFunc(s.list, func(one *net.UnixConn) bool { return one == c })
 }
 
 func take(places chan struct{}) bool {
@@ -121,12 +158,12 @@ func take(places chan struct{}) bool {
 }
 
 // serve answers the first line and hands the connection on.
-func (s *Server) serve(ctx context.Context, c *net.UnixConn, unproven, proven chan struct{}) {
+func (s *Server) serve(ctx context.Context, c *net.UnixConn, unproven *strangers, proven chan struct{}) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	ok := s.accept(c)
-	<-unproven
+	unproven.remove(c)
 	if !ok || !take(proven) {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
@@ -26,6 +27,12 @@ type Client struct {
 // ErrDown means that no server listens on a socket.
 var ErrDown = errors.New("no server listens there")
 
+// How often Dial tries a busy server, and after what time again.
+const (
+	tries         = 40
+	tryAgainAfter = 50 * time.Millisecond
+)
+
 // Dial connects to the socket and proves the key in keyFile. The error says
 // what to do.
 func Dial(ctx context.Context, path, keyFile string) (*Client, error) {
@@ -34,6 +41,11 @@ func Dial(ctx context.Context, path, keyFile string) (*Client, error) {
 		return nil, err
 	}
 	c, err := keysocket.Dial(ctx, path, key)
+	// Commands that can connect may keep the socket busy: one try in a while gets through.
+	for try := 1; try < tries && (errors.Is(err, keysocket.ErrBusy) || errors.Is(err, syscall.EAGAIN)); try++ {
+		time.Sleep(tryAgainAfter)
+		c, err = keysocket.Dial(ctx, path, key)
+	}
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%s: %w: is it running, with MCP_OWNER_SOCKET?", path, ErrDown)

@@ -107,13 +107,33 @@ var Approve = command("approve [ID [-for once|digest|tool]]   lists what waits; 
 		if len(v.args) == 0 {
 			return v.pending()
 		}
-		err := v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0], Approve: true,
-			For: v.scope})
+		err := v.onlyOne(v.args[0])
+		if err == nil {
+			err = v.first(v.ctx, v.stderr, ownersock.Request{Op: ownersock.OpDecide, ID: v.args[0], Approve: true,
+				For: v.scope})
+		}
 		if err == nil {
 			fmt.Fprintf(v.stdout, "approved %s (%s)\n", v.args[0], v.scope)
 		}
 		return err
 	})
+
+// onlyOne refuses an id under which several servers have a call. A compromised one could
+// show a harmless call under the id of another's, which the owner would then approve.
+func (v *verb) onlyOne(id string) error {
+	list, _, err := gather[approval.Waiting](v.ctx, &v.Sockets, io.Discard, ownersock.OpPending)
+	n := 0
+	for _, q := range list {
+		if q.ID == id {
+			n++
+		}
+	}
+	if err == nil && n > 1 {
+		return fmt.Errorf("%w: %d calls wait under %s, so one of the servers is not honest; look at them with "+
+			"\"sallyport watch\"", errNotDone, n, id)
+	}
+	return err
+}
 
 func (v *verb) pending() error {
 	list, array, err := gather[approval.Waiting](v.ctx, &v.Sockets, v.stderr, ownersock.OpPending)
