@@ -21,6 +21,7 @@ type answerWriter struct {
 	http.ResponseWriter
 	c         *call
 	odd       bytes.Buffer // headers that need a look
+	looks     bool         // no answer is untouched, or the head was written
 	untouched bool         // bytes pass as they are, and need no flush
 	wrote     bool
 	dead      bool
@@ -36,27 +37,28 @@ var errClosed = errors.New("sallyport: the answer was stopped")
 // maxHeld bounds an answer or event that is held to be filtered.
 const maxHeld = 16 << 20
 
-// plainKinds are content types of answers in one piece.
-var plainKinds = map[string]bool{"application/json": true, "application/json; charset=utf-8": true,
-	"text/plain; charset=utf-8": true, "text/plain": true}
+// plainHeads are content types of answers in one piece, as Header.WriteSubset
+// writes them.
+var plainHeads = map[string]bool{"": true, "Content-Type: application/json\r\n": true,
+	"Content-Type: application/json; charset=utf-8\r\n": true, "Content-Type: text/plain\r\n": true,
+	"Content-Type: text/plain; charset=utf-8\r\n": true}
+
+var plainStatus = map[int]bool{200: true, 201: true, 202: true}
+
+// harmless is plainAnswer without the type.
+var harmless = without(plainAnswer, "Content-Type")
 
 // WriteHeader decides what the answer is. Most are plain: a success of known
 // length, of a kind that no client takes for an event stream.
 func (w *answerWriter) WriteHeader(code int) {
-	if w.wrote {
-		return
-	}
 	h := w.ResponseWriter.Header()
-	kind := h["Content-Type"]
-	plain := code >= 200 && code < 300 && (h["Content-Length"] != nil || (kind == nil && code != 200)) &&
-		!w.c.e.cfg.FilterTools && w.c.method != "GET"
-	if plain {
-		_ = h.WriteSubset(&w.odd, plainAnswer) // compiled code finds what has no place in the list
-	}
-	if !plain || w.odd.Len() > 0 || (kind != nil && (len(kind) != 1 || !plainKinds[kind[0]])) {
+	_ = h.WriteSubset(&w.odd, harmless) // compiled code finds what has no place in the list
+	if w.looks || !plainHeads[w.odd.String()] || !plainStatus[code] || h["Content-Length"] == nil {
+		w.looks = true
 		w.writeOther(code, h)
 		return
 	}
+	w.looks = true
 	w.wrote = true
 	w.untouched = true
 	w.c.status = code
@@ -78,6 +80,9 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 			w.dead = true
 		}
 	}()
+	if w.wrote {
+		return
+	}
 	if code >= 100 && code < 200 {
 		if checkAnswerHeaders(w.c, h) == "" {
 			w.ResponseWriter.WriteHeader(code)

@@ -22,8 +22,8 @@ func bearerToken(values []string) string {
 	return text
 }
 
-// authenticateOther is the full path: for all but a static token in its usual form.
-func authenticateOther(c *call) bool {
+// authenticate finds out who calls.
+func authenticate(c *call) bool {
 	text := bearerToken(c.r.Header["Authorization"])
 	i := match(c.secrets.sums, text)
 	switch {

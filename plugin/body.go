@@ -26,13 +26,10 @@ const (
 // body that fails while it is proxied becomes an empty request.
 func checkBody(c *call) bool {
 	r := c.r
-	h := r.Header
-	kind := h["Content-Type"]
-	if h["Content-Encoding"] != nil || len(kind) != 1 || (kind[0] != "application/json" && !jsonContent(kind[0])) {
-		return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest,
-			"send application/json in UTF-8, without Content-Encoding")
-	}
 	n := r.ContentLength
+	if !c.known && !checkContent(c) {
+		return false
+	}
 	if n < 0 || n > smallBody || n > c.e.cfg.MaxBodyBytes {
 		return checkLarge(c)
 	}
@@ -43,6 +40,16 @@ func checkBody(c *call) bool {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	wrong := readMessage(c, body)
 	return wrong == nil || refuseMessage(c, wrong)
+}
+
+func checkContent(c *call) bool {
+	h := c.r.Header
+	kind := h["Content-Type"]
+	if h["Content-Encoding"] == nil && len(kind) == 1 && (kind[0] == "application/json" || jsonContent(kind[0])) {
+		return true
+	}
+	return rpcRefuse(c, http.StatusUnsupportedMediaType, "content_type", codeInvalidRequest,
+		"send application/json in UTF-8, without Content-Encoding")
 }
 
 // readBody reads all of a body, into one piece where its length is known.
@@ -67,10 +74,10 @@ func putBack(r *http.Request, body []byte) {
 func readMessage(c *call, body []byte) *badMessage {
 	h := c.r.Header
 	if h["Mcp-Method"] == nil && h["Mcp-Name"] == nil && callShape(c, body) {
-		if deep := tooDeep(body, maxDepth); deep != "" {
-			return &badMessage{codeInvalidRequest, deep}
+		if bytes.Count(body, leftBrace)+bytes.Count(body, leftBracket) <= maxDepth {
+			return nil
 		}
-		return nil
+		return tooDeepCall(body)
 	}
 	m, wrong := parseMessage(body)
 	c.message = m
@@ -78,6 +85,13 @@ func readMessage(c *call, body []byte) *badMessage {
 		wrong = disagreement(h, m)
 	}
 	return wrong
+}
+
+func tooDeepCall(body []byte) *badMessage {
+	if deep := tooDeep(body, maxDepth); deep != "" {
+		return &badMessage{codeInvalidRequest, deep}
+	}
+	return nil
 }
 
 func refuseMessage(c *call, wrong *badMessage) bool {
@@ -151,4 +165,24 @@ func rpcRefuse(c *call, status int, verdict string, code int, text string) bool 
 	quoted, _ := json.Marshal(text)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quoted)
 	return answer(c, status, verdict, "application/json", []byte(body))
+}
+
+// checkHeaders takes out what must not reach the backend, and remembers headers
+// that pass as they are.
+func checkHeaders(c *call, plain bool) bool {
+	var odd bytes.Buffer
+	_ = c.r.Header.WriteSubset(&odd, fine) // compiled code finds what has no place in the list
+	if odd.Len() > 0 {
+		return dropHeaders(c)
+	}
+	if plain && c.who.calls != nil { // a token of the configuration
+		remember(c)
+	}
+	return true
+}
+
+func headText(c *call) string {
+	var b bytes.Buffer
+	_ = c.r.Header.WriteSubset(&b, ordinary)
+	return b.String()
 }

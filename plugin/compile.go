@@ -129,7 +129,8 @@ func compileToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 		who: &principal{id: id, header: []string{id}, usage: usageOf(e, id, time.Now()),
 			grants: parseGrants(m, where, e.cfg.Backend, cfg.Tools),
 			egress: egressHeader(compileEgress(m, where, e.cfg.Backend, cfg.Egress)),
-			limits: compileLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams)}}
+			limits: compileLimits(m, where, cfg.RequestsPerMinute, cfg.MaxConcurrent, cfg.MaxStreams),
+			calls:  e.audit.With("verdict", allowed, "principal", id, "http", "POST", "method", "tools/call")}}
 	if cfg.Expires != "" {
 		day, err := time.Parse("2006-01-02", cfg.Expires)
 		m.when(err != nil || day.Year() < 1970, "%sexpires is %q: give the last valid day as 2027-06-30", where,
@@ -164,7 +165,8 @@ func compileToken(m *mistakes, e *edge, cfg *Token, i int) *token {
 func compileLimits(m *mistakes, where string, perMinute, concurrent, streams int) limits {
 	m.when(perMinute < 0 || concurrent < 0 || streams < 0,
 		"%srequestsPerMinute, maxConcurrent and maxStreams must be positive", where)
-	return limits{int64(time.Minute) / int64(orDefault(perMinute, 600)),
+	each := int64(time.Minute) / int64(orDefault(perMinute, 600))
+	return limits{each, int64(time.Minute) - each,
 		[2]int64{int64(orDefault(concurrent, 48)), int64(orDefault(streams, 64))}}
 }
 

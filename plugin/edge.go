@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,6 +64,7 @@ type principal struct {
 	until  int64    // nanoseconds at which the token expires
 	limits limits
 	usage  *usage
+	calls  *slog.Logger // of plain calls; nil for OAuth
 }
 
 // allowed is the verdict of what is forwarded. The other verdicts name the
@@ -88,6 +91,10 @@ type call struct {
 	path    string // of the request, escaped, as the client sent it
 
 	reserved int64 // bytes of the budget of bodies
+
+	head  bytes.Buffer // headers that the refusals look at, and all that pass by a look only
+	sum   [32]byte     // SHA-256 of head
+	known bool         // by sum
 }
 
 // New builds the middleware. It reports every mistake of the configuration in
@@ -115,67 +122,59 @@ func New(_ context.Context, next http.Handler, cfg *Config, name string) (h http
 	return e, nil
 }
 
-// ServeHTTP is an ordered list of refusals with the forward at the bottom. Each
-// condition tests the common case inline and calls a function only for the rest:
-// the interpreter pays for each call, and for each expression of a function that
-// is called, evaluated or not.
+// ServeHTTP is an ordered list of refusals with the forward at the bottom. The
+// interpreter pays for each call, and for each expression of a function that is
+// called, evaluated or not: so a request whose headers have passed all refusals
+// before is recognized by them, and the list is a function of its own.
 func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	now := start.UnixNano()
-	h := r.Header
-	form := forms[r.Method]
 	c := &call{e: e, rw: rw, r: r, start: start, now: now, id: thisRun +
 		strconv.FormatInt(atomic.AddInt64(&requests, 1), 36), method: r.Method, message: noMessage, verdict: allowed}
 	if e.cfg.AuditLog {
-		defer func() { audit(c) }() // since a client that goes away unwinds the stack from next
+		defer c.audit() // since a client that goes away unwinds the stack from next
 	}
 	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.alike.MatchString(r.RequestURI)
-	odd := (form != withBody && (form == 0 || r.ContentLength != 0)) || h["Upgrade"] != nil
-	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
-		return
-	}
-	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) &&
-		!refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins") {
-		return
-	}
 	t := e.table.Load().(*table)
-	if uint64(now-t.read) > e.keep { // also where the clock was set back
-		t = refresh(e)
-	}
 	c.secrets = t
-	i := -1
-	if v := h["Authorization"]; len(v) == 1 && len(v[0]) > 7 && v[0][:7] == "Bearer " {
-		i = match(t.sums, v[0][7:])
-	}
-	if i >= 0 && now < e.tokens[i].until {
-		c.who = e.tokens[i].who
-	} else if !authenticateOther(c) {
-		return
-	}
-	who := c.who
-	u := who.usage
+	n := r.ContentLength
+	_ = r.Header.WriteSubset(&c.head, ordinary) // compiled code
+	c.sum = sha256.Sum256(c.head.Bytes())
 	usageMu.Lock()
-	if form != opensStream && u.full <= now && u.open[calls].Load() < who.limits.open[calls] {
-		u.full = now + who.limits.each
-		u.open[calls].Add(1)
-		c.usage = u
+	seen := t.posts
+	if n == 0 {
+		seen = t.deletes
+	}
+	if k := seen[c.sum]; k != nil && plain && k.method == c.method && n >= 0 && n <= smallBody &&
+		now < k.who.until && uint64(now-t.read) <= e.keep { // also where the clock was set back
+		u := k.who.usage
+		if u.full-now <= k.who.limits.room && u.open[calls].Load() < k.who.limits.open[calls] {
+			if u.full < now {
+				u.full = now
+			}
+			u.full += k.who.limits.each
+			u.open[calls].Add(1)
+			c.usage = u
+			c.who = k.who
+			c.known = true
+		}
 	}
 	usageMu.Unlock()
-	if c.usage == nil && !admit(c) {
+	if !c.known && !admitOther(c, plain) {
 		return
 	}
-	place := u.open[c.kind]
+	place := c.usage.open[c.kind]
 	defer place.Add(-1) // compiled code: a deferred function would cost a tenth of all this
-	large := form == withBody && (r.ContentLength < 0 || r.ContentLength > smallBody)
+	large := n < 0 || n > smallBody
 	if large {
-		defer func() { giveMoreBack(c) }()
+		defer c.giveMoreBack()
 	}
-	if (form == withBody && !checkBody(c)) ||
-		((form == withBody || e.hub) && !who.grants.free[c.message.tool] && !checkGrant(c)) {
+	post := c.method == "POST"
+	if (post && !checkBody(c)) || ((post || e.hub) && !c.who.grants.free[c.message.tool] && !checkGrant(c)) {
 		return
 	}
-	if c.kind == streams && form == withBody && !large {
-		defer func() { giveMoreBack(c) }()
+	if c.kind == streams && post && !large {
+		defer c.giveMoreBack()
 	}
 	forward(c, plain)
 }

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 )
@@ -11,9 +10,7 @@ func forward(c *call, plain bool) {
 	e := c.e
 	r := c.r
 	h := r.Header
-	var odd bytes.Buffer
-	// compiled code finds what has no place in the list
-	if _ = h.WriteSubset(&odd, fine); odd.Len() > 0 && !dropHeaders(c) {
+	if !c.known && !checkHeaders(c, plain) {
 		return
 	}
 	r.Trailer = nil
@@ -42,8 +39,8 @@ func forward(c *call, plain bool) {
 	if !plain || e.prefix != e.backendPath {
 		mapPath(r, e)
 	}
-	counters.Add(allowed, 1)
-	w := &answerWriter{ResponseWriter: c.rw, c: c}
+	allowedCount.Add(1)
+	w := &answerWriter{ResponseWriter: c.rw, c: c, looks: e.cfg.FilterTools || c.method == "GET"}
 	e.next.ServeHTTP(w, r)
 	if !w.untouched {
 		w.end()

@@ -20,6 +20,7 @@ const (
 // limits of one principal.
 type limits struct {
 	each int64    // nanoseconds in which one more request may come
+	room int64    // nanoseconds until the bucket is full with which one may come
 	open [2]int64 // calls and streams at once
 }
 
@@ -102,7 +103,7 @@ func becomeStream(c *call) bool {
 }
 
 // giveMoreBack is for a request that has taken more than the place of a call.
-func giveMoreBack(c *call) {
+func (c *call) giveMoreBack() {
 	usageMu.Lock()
 	if c.kind == streams {
 		c.usage.open[calls].Add(1)

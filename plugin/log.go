@@ -25,6 +25,13 @@ var out io.Writer = os.Stdout
 // plugin into one process, so an existing map is used again.
 var counters = sharedCounters()
 
+var allowedCount = counterOf(allowed)
+
+func counterOf(verdict string) *expvar.Int {
+	counters.Add(verdict, 0)
+	return counters.Get(verdict).(*expvar.Int)
+}
+
 func sharedCounters() *expvar.Map {
 	if m, ok := expvar.Get("sallyport").(*expvar.Map); ok {
 		return m
@@ -75,27 +82,22 @@ func newRun() string {
 }
 
 // audit writes the line of one decision. It has neither a token nor an argument.
-func audit(c *call) {
+func (c *call) audit() {
+	ms := float64(time.Since(c.start).Microseconds()) / 1000
+	m := c.message
 	linesMu.Lock()
-	defer linesMu.Unlock()
-	writeLine(c)
+	if m.fast && c.verdict == allowed && c.who.calls != nil {
+		c.who.calls.Info("audit", "tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
+	} else {
+		auditOther(c, ms)
+	}
 	if c.verdict != allowed {
 		_ = waiting.Flush()
 	} else if !due {
 		due = true
 		flushTimer.Reset(linesEvery)
 	}
-}
-
-func writeLine(c *call) {
-	m := c.message
-	ms := float64(time.Since(c.start).Microseconds()) / 1000
-	if m.fast && c.verdict == allowed {
-		c.e.audit.Info("audit", "verdict", c.verdict, "principal", c.who.id, "http", c.method, "method", m.method,
-			"tool", m.tool, "request", c.id, "status", c.status, "ms", ms)
-		return
-	}
-	auditOther(c, ms)
+	linesMu.Unlock()
 }
 
 // auditOther bounds what a client can write into the log. Status is absent where

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -12,9 +13,9 @@ import (
 // of an object that the policy looks into, so those are few; all else is left to
 // compiled code, and counted in the unit of its limit.
 const (
-	maxDepth      = 128     // levels: what any backend's parser can recurse
-	maxMembers    = 256     // of an object that the policy looks into
-	maxContainers = 1 << 20 // arrays and objects, whose levels are counted
+	maxDepth    = 128     // levels: what any backend's parser can recurse
+	maxMembers  = 256     // of an object that the policy looks into
+	maxBrackets = 2 << 20 // whose levels are counted, and quotes of strings that hold some
 )
 
 // exactKeys are the names that a policy or a backend decides on. Some parsers
@@ -119,34 +120,45 @@ func walkMembers(raw []byte) (map[string]json.RawMessage, string) {
 	return m, ""
 }
 
-// skipped takes any object and keeps nothing of it.
-type skipped struct{}
+// skipped takes true and false, and nothing of the rest: an array or object is
+// passed over by compiled code without a look at its keys.
+type skipped bool
 
-var (
-	toBrackets = strings.NewReplacer(bracketsOnly()...)
-	runs       = []string{strings.Repeat(" ", 16), "    ", " "}
-
-	quotedBrackets = regexp.MustCompile(`"[^"]*"`)
+// Symbols of a JSON text, chosen for base64: their low bits are zero.
+const (
+	opens  = "A"
+	closes = "Q"
+	quote  = "g"
+	filler = "w"
 )
 
-// bracketsOnly maps every byte but brackets and quotes to a space.
-func bracketsOnly() []string {
+var (
+	toSymbols     = strings.NewReplacer(symbolsOnly()...)
+	quotedSymbols = regexp.MustCompile(quote + "[^" + quote + "]*" + quote)
+)
+
+// symbolsOnly maps every byte but brackets and quotes to a line end.
+func symbolsOnly() []string {
+	symbols := map[string]string{"[": opens, "{": opens, "]": closes, "}": closes, `"`: quote}
 	var pairs []string
 	for i := 0; i < 256; i++ {
 		b := string([]byte{byte(i)})
-		to := " "
-		if strings.Contains(`[]"`, b) {
-			to = b
-		}
-		if b == "{" {
-			to = "["
-		}
-		if b == "}" {
-			to = "]"
+		to := symbols[b]
+		if to == "" {
+			to = "\n"
 		}
 		pairs = append(pairs, b, to)
 	}
 	return pairs
+}
+
+// onlySymbols leaves brackets and quotes of a text. What drops all else fastest,
+// of compiled code, is a decoder of base64, which skips line ends: then the
+// symbols are written again.
+func onlySymbols(s string) string {
+	b := []byte(toSymbols.Replace(s) + filler + filler + filler)
+	n, _ := base64.RawStdEncoding.Decode(b, b) // an error is about the last filler
+	return strings.TrimRight(base64.RawStdEncoding.EncodeToString(b[:n]), filler)
 }
 
 // tooDeep says why valid JSON is nested too deeply, for depth levels. It takes
@@ -159,31 +171,20 @@ func tooDeep(raw []byte, depth int) string {
 	if strings.Contains(s, `\`) {
 		s = strings.ReplaceAll(strings.ReplaceAll(s, `\\`, ""), `\"`, "")
 	}
-	s = toBrackets.Replace(s)
-	for i := range runs {
-		s = strings.ReplaceAll(s, runs[i], "")
+	// Two quotes side by side go first: whether they are one empty string or the end
+	// of one and the start of the next, what remains is inside or outside as before.
+	s = strings.ReplaceAll(onlySymbols(s), quote+quote, "")
+	if len(s) > maxBrackets {
+		return "the body has more than 2097152 brackets, those in strings too"
 	}
-	s = withoutStrings(s)
-	if len(s) > 2*maxContainers {
-		return "the body has more than 1048576 arrays and objects"
+	if strings.Contains(s, quote) {
+		s = quotedSymbols.ReplaceAllString(s, "")
 	}
 	for i := 0; i < depth && s != ""; i++ {
-		s = strings.ReplaceAll(s, "[]", "")
+		s = strings.ReplaceAll(s, opens+closes, "")
 	}
 	if s != "" {
 		return "the body is nested too deeply"
 	}
 	return ""
-}
-
-// withoutStrings takes strings that hold brackets out of a text of brackets and
-// quotes. Two quotes side by side go first: whether they are one empty string or
-// the end of one and the start of the next, what remains is inside or outside
-// as before.
-func withoutStrings(s string) string {
-	s = strings.ReplaceAll(s, `""`, "")
-	if strings.Contains(s, `"`) {
-		s = quotedBrackets.ReplaceAllString(s, "")
-	}
-	return s
 }

@@ -30,7 +30,8 @@ func newPair(t *testing.T, change func(*Config)) *edge {
 }
 
 func pairCall(e *edge, r *http.Request) *call {
-	return &call{e: e, rw: httptest.NewRecorder(), r: r, start: time.Now(), now: time.Now().UnixNano(), method: r.Method, message: noMessage, verdict: allowed,
+	return &call{e: e, rw: httptest.NewRecorder(), r: r, start: time.Now(), now: time.Now().UnixNano(),
+		method: r.Method, message: noMessage, verdict: allowed,
 		secrets: e.table.Load().(*table)}
 }
 
@@ -41,7 +42,8 @@ func TestPathPair(t *testing.T) {
 		e := newPair(t, func(c *Config) { c.PathPrefix = prefix })
 		short := 0
 		for i := 0; i < 3000; i++ {
-			path := strings.TrimSuffix(prefix, "/") + pieces(r, 6, "/a", "/b-c", "/mcp", "/a", "/", "a", ".", "..", "%2e", ";", "\\", "//", "é", "-", "~", "_", "/.well-known/", "%", "?")
+			path := strings.TrimSuffix(prefix, "/") + pieces(r, 6, "/a", "/b-c", "/mcp", "/a", "/", "a", ".", "..",
+				"%2e", ";", "\\", "//", "é", "-", "~", "_", "/.well-known/", "%", "?")
 			q := post("/x", readFile)
 			q.RequestURI = path
 			q.URL.Path = path
@@ -59,48 +61,22 @@ func TestPathPair(t *testing.T) {
 	}
 }
 
-func TestTokenPair(t *testing.T) {
-	logged(t)
-	e := newPair(t, func(c *Config) {
-		c.FailuresPerMinute = 1000000
-		c.Tokens = append(c.Tokens, Token{Name: "b", Value: otherToken, Tools: []string{"*"}})
-	})
-	r := rand.New(rand.NewSource(2))
-	short := 0
-	for i := 0; i < 3000; i++ {
-		value := pieces(r, 4, "Bearer ", "bearer ", " ", clientToken, otherToken, serverToken, ",", "\t", "x")
-		q := post("/mcp/mcp", readFile)
-		q.Header["Authorization"] = []string{value}
-		i := -1
-		if len(value) > 7 && value[:7] == "Bearer " { // as ServeHTTP has it
-			i = match(e.table.Load().(*table).sums, value[7:])
-		}
-		if i < 0 {
-			continue
-		}
-		short++
-		c := pairCall(e, q)
-		if !authenticateOther(c) || c.who != e.tokens[i].who {
-			t.Errorf("%q is token %d, but not the whole way", value, i)
-		}
-	}
-	if short < 10 {
-		t.Errorf("only %d values are right", short)
-	}
-}
-
-// A bucket that is full and a place that is free are what the whole way finds, too.
+// A bucket with room and a place that is free are what the whole way finds, too.
 func TestRatePair(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	const each = int64(time.Second)
 	now := time.Now().UnixNano()
 	for i := 0; i < 3000; i++ {
 		full := now + r.Int63n(4*int64(time.Minute)) - 2*int64(time.Minute)
-		if full > now {
+		if full-now > int64(time.Minute)-each {
 			continue // not the short way's
 		}
 		u := &usage{full: full}
-		if wait := take(u, now, each); wait != 0 || u.full != now+each {
+		want := now + each
+		if full > now {
+			want = full + each
+		}
+		if wait := take(u, now, each); wait != 0 || u.full != want {
 			t.Fatalf("a bucket full since %d: wait %d, full in %d", now-full, wait, u.full-now)
 		}
 	}
@@ -142,7 +118,7 @@ func TestAuditPair(t *testing.T) {
 		c.id = "x-1"
 		c.status = 200
 		c.message = m
-		audit(c)
+		c.audit()
 		var line map[string]interface{}
 		if err := json.Unmarshal([]byte(log.String()[skip:]), &line); err != nil {
 			t.Fatal(err)
@@ -192,8 +168,10 @@ func TestAnswerPair(t *testing.T) {
 	logged(t)
 	r := rand.New(rand.NewSource(5))
 	e := newPair(t, func(c *Config) { c.Backend = "other"; c.BackendAuth = "none"; c.BackendToken = "" })
-	values := map[string][]string{"Content-Type": {"application/json", "text/event-stream", "text/plain", "Application/JSON"}, "Content-Length": {"2"},
-		"Mcp-Session-Id": {"s"}, "Location": {"/x", "//evil.example"}, "Set-Cookie": {"a=b"}, "Www-Authenticate": {"Bearer"}, "X-Any": {"1"}}
+	values := map[string][]string{"Content-Type": {"application/json", "text/event-stream", "text/plain",
+		"Application/JSON"}, "Content-Length": {"2"},
+		"Mcp-Session-Id": {"s"}, "Location": {"/x", "//evil.example"}, "Set-Cookie": {"a=b"},
+		"Www-Authenticate": {"Bearer"}, "X-Any": {"1"}}
 	short := 0
 	for i := 0; i < 2000; i++ {
 		header := http.Header{}
@@ -213,7 +191,7 @@ func TestAnswerPair(t *testing.T) {
 			for key := range header {
 				rec.Header()[key] = []string{header.Get(key)}
 			}
-			w := &answerWriter{ResponseWriter: rec, c: c}
+			w := &answerWriter{ResponseWriter: rec, c: c, looks: way == 1}
 			if way == 0 {
 				w.WriteHeader(status)
 				if !w.untouched || w.flushes {
@@ -221,13 +199,15 @@ func TestAnswerPair(t *testing.T) {
 				}
 				short++
 			} else {
-				w.writeOther(status, rec.Header())
+				w.WriteHeader(status)
 			}
 			_, _ = w.Write([]byte("{}"))
 			answers[way] = rec
 		}
-		if a, b := answers[0], answers[1]; b != nil && (a.Code != b.Code || a.Body.String() != b.Body.String() || len(a.Header()) != len(b.Header())) {
-			t.Errorf("%d %v: %d %v without a look, %d %v after one", status, header, a.Code, a.Header(), b.Code, b.Header())
+		if a, b := answers[0], answers[1]; b != nil &&
+			(a.Code != b.Code || a.Body.String() != b.Body.String() || len(a.Header()) != len(b.Header())) {
+			t.Errorf("%d %v: %d %v without a look, %d %v after one", status, header, a.Code, a.Header(), b.Code,
+				b.Header())
 		}
 	}
 	if short < 20 {
@@ -239,7 +219,8 @@ func TestAnswerPair(t *testing.T) {
 func TestScanPair(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
 	for i := 0; i < 1500; i++ {
-		stream := pieces(r, 12, "data: {}\n\n", "event: message\n", "event: endpoint\n", "data: /m\n", "\n", "\r\n", "\r", ": x\n", "\u2028", "data: //evil.example\n\n", "id: 1\n")
+		stream := pieces(r, 12, "data: {}\n\n", "event: message\n", "event: endpoint\n", "data: /m\n", "\n", "\r\n",
+			"\r", ": x\n", "\u2028", "data: //evil.example\n\n", "id: 1\n")
 		whole, whyWhole := scanAll(newScanner(), stream, len(stream)+1)
 		single, whySingle := scanAll(newScanner(), stream, 1)
 		same := lineFeeds(whole) == lineFeeds(single)

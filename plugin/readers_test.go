@@ -1,3 +1,9 @@
+// Compiled only: the interpreter has no package outside the plugin's folder. It
+// reads the second of these lines.
+
+//go:build gc
+// +build gc
+
 package plugin
 
 import (

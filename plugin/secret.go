@@ -22,6 +22,8 @@ type table struct {
 	sums    [][]byte // as edge.tokens; nil matches nothing
 	backend []string // Authorization for the backend; nil where there is none that is usable
 	read    int64    // when the files were, in nanoseconds
+
+	posts, deletes map[[32]byte]*known // usageMu guards them
 }
 
 // secretInterval is how often files are read again: often enough for a
@@ -64,7 +66,8 @@ func (s *secret) read() ([]byte, string, error) {
 // loadSecrets reads every secret and adds what is wrong to the list. What cannot
 // be used matches nothing: a client token then gets 401, a backend token 503.
 func loadSecrets(e *edge, wrong *[]string) *table {
-	t := &table{sums: make([][]byte, len(e.tokens)), read: time.Now().UnixNano()}
+	t := &table{sums: make([][]byte, len(e.tokens)), read: time.Now().UnixNano(), posts: map[[32]byte]*known{},
+		deletes: map[[32]byte]*known{}}
 	for i, tok := range e.tokens {
 		sum, _, err := tok.secret.read()
 		if err != nil {

@@ -112,7 +112,7 @@ func peakMemory(t *testing.T, d *rig.Docker, root, limit string) int64 {
 `, "`/mcp`", strings.Join(entries, ", "), backend.URL), 0o644)
 	os.Chmod(dir, 0o755)
 	at := "/plugins-local/src/github.com/sallyport-dev/sallyport/"
-	id := d.Container("--network", "host", "--memory", "512m", "--memory-swap", "512m", "--env", "GOMEMLIMIT="+limit, "--env", "GOGC=200",
+	id := d.Container("--network", "host", "--memory", "512m", "--memory-swap", "512m", "--env", "GOMEMLIMIT="+limit, "--env", "GOGC=400",
 		"-v", dir+":/etc/test:ro", "-v", root+"/plugin:"+at+"plugin:ro", "-v", root+"/.traefik.yml:"+at+".traefik.yml:ro", "-v", root+"/go.mod:"+at+"go.mod:ro",
 		tools.TraefikImage, "--entrypoints.web.address="+addr, "--providers.file.filename=/etc/test/dynamic.yml", "--log.level=ERROR",
 		"--experimental.localplugins.sallyport.modulename=github.com/sallyport-dev/sallyport")

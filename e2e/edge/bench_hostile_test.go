@@ -65,7 +65,8 @@ func TestBenchHostile(t *testing.T) {
 		{"8 MiB of rows", good, call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`)), 3, 202, 200, 100},
 		{"8 MiB of rows, whole parser", good, full.Replace(call(fill(`{"rows":[`, `{"a":[1,"b"],"c":"dd"},`, `0]}`))), 3, 202, 200, 100},
 		{"8 MiB of brackets", good, call(fill(`{"n":[`, "[[]],", `0]}`)), 3, 400, 200, 100},
-		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 202, 200, 100},
+		{"8 MiB of strings with brackets", good, call(fill(`{"n":[`, `"[{",[],`, `0]}`)), 3, 400, 200, 100},
+		{"8 MiB, as many brackets as pass", good, call(fill(`{"n":[`, `"[",[],"aaaaaaaaaa",`, `0]}`)), 3, 202, 200, 100},
 		{"chains of 120 levels", good, call(fill(`{"n":[`, strings.Repeat("[", 120)+strings.Repeat("]", 120)+`,"`+strings.Repeat("a", 900)+`",`, `0]}`)), 3, 202, 200, 100},
 	} {
 		w := wire{method: "POST", target: "/mcp/mcp", body: row.body, header: [][2]string{{"Authorization", "Bearer " + row.token}, {"Content-Type", "application/json"}}}

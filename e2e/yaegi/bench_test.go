@@ -66,6 +66,7 @@ func BenchmarkPlugin(b *testing.B) {
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"` + strings.Repeat("a", 930) + `"}}}`
 	next := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
+		rw.Header()["Content-Length"] = []string{"0"}
 		rw.WriteHeader(http.StatusAccepted)
 	})
 	for _, way := range []struct {
@@ -97,6 +98,7 @@ func drive(b *testing.B, h http.Handler, method, body string) {
 	defer func() { *os.Stdout = stdout }()
 	b.ReportAllocs()
 	b.ResetTimer() // without loading the plugin
+	defer cpuPerOp(b)()
 	for range b.N {
 		r := httptest.NewRequest(method, "/mcp/mcp", strings.NewReader(body))
 		for key, value := range map[string]string{"Authorization": "Bearer " + benchToken, "Content-Type": "application/json",

@@ -56,6 +56,10 @@ func Decide(t egressrule.Target, principal string, granted, ceiling egressrule.L
 	if inGranted && inCeiling {
 		return rule.Private, nil
 	}
+	if t.Name == "localhost" || strings.HasSuffix(t.Name, ".localhost") { // no rule would help
+		return false, Refuse(NotGranted, "%s is the proxy's own machine, which no rule opens. A server that you "+
+			"started yourself is reached without the proxy: see NO_PROXY.", t)
+	}
 	need, v := t.Rule().String(), AboveCeiling
 	var places []string
 	if !inGranted {
