@@ -112,6 +112,12 @@ var attacks = []attack{
 	{what: "X-Sallyport-Tools", header: [][2]string{{"X-Sallyport-Tools", "spoofed"}}, status: 200, bad: header("X-Sallyport-Tools", "spoofed")},
 	{what: "X-Sallyport-Principal", header: [][2]string{{"X-Sallyport-Principal", "spoofed"}}, status: 200, bad: header("X-Sallyport-Principal", "spoofed")},
 	{what: "X-Sallyport-Ask", header: [][2]string{{"x-sallyport-ask", "spoofed"}}, status: 200, bad: header("X-Sallyport-Ask", "spoofed")},
+	{what: "X-Sallyport-Egress", header: [][2]string{{"X-Sallyport-Egress", "spoofed"}}, status: 200, bad: header("X-Sallyport-Egress", "spoofed")},
+	{what: "Connection: the edge's headers", http1: true, header: [][2]string{{"Connection", "X-Sallyport-Principal, X-Sallyport-Tools, X-Sallyport-Egress"}}, status: 200,
+		bad: func(g got) bool {
+			return !header("X-Sallyport-Principal", "token:")(g) || !header("X-Sallyport-Tools", "")(g)
+		}},
+	{what: "X_Sallyport_Egress", header: [][2]string{{"X_Sallyport_Egress", "spoofed"}}, status: 200, bad: header("X-Sallyport-Egress", "spoofed")},
 	{what: "CVE-2026-39858 underscores", header: [][2]string{{"X_Sallyport_Tools", "spoofed"}}, status: 200, bad: header("X-Sallyport-Tools", "spoofed")},
 	{what: "CVE-2026-54763 mixed alias", header: [][2]string{{"X-Sallyport_tOOls", "spoofed"}}, status: 200, bad: header("X-Sallyport-Tools", "spoofed")},
 	{what: "CVE-2026-54763 dots", header: [][2]string{{"X.Sallyport.Tools", "spoofed"}}, status: 200, bad: header("X-Sallyport-Tools", "spoofed")},

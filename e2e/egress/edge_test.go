@@ -98,7 +98,9 @@ type forged struct {
 func (f forged) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+f.token)
-	r.Header.Set("X-Sallyport-Egress", "*")
+	for _, name := range []string{"X-Sallyport-Egress", "X_Sallyport_Egress", "x.sallyport.egress"} {
+		r.Header[name] = []string{"*"}
+	}
 	r.Header.Set("X-Sallyport-Principal", "token:all")
 	return f.next.RoundTrip(r)
 }
