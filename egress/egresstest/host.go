@@ -138,6 +138,9 @@ type logged struct {
 	read bytes.Buffer
 }
 
+// Unwrap is the connection itself.
+func (c *logged) Unwrap() net.Conn { return c.Conn }
+
 func (c *logged) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()

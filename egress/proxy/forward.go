@@ -47,8 +47,12 @@ func (x *exchange) forward(h head, up *net.TCPConn) error {
 	defer answer.Body.Close()
 	drop(answer.Header)
 	answer.Close = true
-	err = answer.Write(x.counted(w, x.client, &x.received))
+	client := x.counted(w, x.client, &x.received)
+	err = answer.Write(client)
 	x.client.CloseWrite()
+	if closed(client.failed) || x.lease.ctx.Err() != nil {
+		return nil // as in pass
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/egress/decision"
@@ -58,25 +59,39 @@ func orNone(name string) string {
 	return printable(cut(name))
 }
 
-// pass copies both ways until both sides have ended, or one has failed.
+// pass copies both ways until both sides have ended, or one has failed. That the
+// client has gone, or its command ended, is no failure: programs close with bytes of
+// the other side unread.
 func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
 	var back error
 	var both sync.WaitGroup
+	client := x.counted(w, x.client, &x.received)
 	both.Go(func() {
-		_, back = io.Copy(x.counted(w, x.client, &x.received), up)
+		_, back = io.Copy(client, up)
 		x.client.CloseWrite()
 	})
-	to := x.counted(w, up, &x.sent)
-	_, err := to.Write(first)
+	host := x.counted(w, up, &x.sent)
+	_, err := host.Write(first)
 	if err == nil {
-		_, err = io.Copy(to, onlyReader{x.in})
+		_, err = io.Copy(host, onlyReader{x.in})
 	}
 	up.CloseWrite()
-	if err != nil { // the client is gone: nobody waits for the rest
+	if err != nil { // nobody waits for the rest
 		up.SetReadDeadline(time.Unix(1, 0))
 	}
 	both.Wait()
-	return errors.Join(err, back)
+	switch {
+	case x.lease.ctx.Err() != nil, closed(client.failed), closed(err) && host.failed == nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	return back
+}
+
+// closed says that the other end of a connection was closed.
+func closed(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // onlyReader hides WriteTo, which would read from the socket past the counter.
@@ -104,15 +119,19 @@ type counted struct {
 	w     io.Writer
 	n     *atomic.Int64
 	watch *watch
+
+	failed error // of a write
 }
 
 func (x *exchange) counted(w *watch, to io.Writer, n *atomic.Int64) *counted {
-	return &counted{x, to, n, w}
+	return &counted{x: x, w: to, n: n, watch: w}
 }
 
 func (c *counted) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
-	c.n.Add(int64(n))
+	if c.n.Add(int64(n)); err != nil {
+		c.failed = err
+	}
 	c.watch.timer.Reset(c.watch.idle)
 	if s := c.x.server; err == nil && c.x.lease.bytes.Add(int64(n)) > s.Limits.Bytes {
 		r := s.tooMuch()

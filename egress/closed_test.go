@@ -1,0 +1,86 @@
+package main_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Programs close connections with bytes of the host unread, or end with them open.
+// That is recorded as ok, and their callers read nothing of it. The twin: a host that
+// breaks off is a failure.
+func TestClosedByTheClient(t *testing.T) {
+	publish("stream.example", "93.184.215.10", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for chunk := make([]byte, 64<<10); ; {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+			if r.URL.Path == "/break" {
+				conn, _, _ := w.(http.Hijacker).Hijack()
+				raw := conn.(*tls.Conn).NetConn()
+				for next := raw; next != nil; { // through the log of the world
+					if tcp, ok := next.(*net.TCPConn); ok {
+						tcp.SetLinger(0)
+						break
+					}
+					inner, ok := next.(interface{ Unwrap() net.Conn })
+					if !ok {
+						break
+					}
+					next = inner.Unwrap()
+				}
+				raw.Close()
+				return
+			}
+		}
+	}))
+	e := start(t, "stream.example")
+	c := e.command(t, "c1", "*")
+	stream := func(path string) *tls.Conn {
+		raw, _ := c.connect("stream.example:443")
+		conn := tls.Client(raw, &tls.Config{RootCAs: world.ca.Pool(), ServerName: "stream.example"})
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: stream.example\r\n\r\n", path)
+		if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil {
+			t.Error(path, err)
+		}
+		return conn
+	}
+	verdicts := func(want ...string) {
+		t.Helper()
+		var got []string
+		awaitThat(t, "the records", func() bool {
+			got = nil
+			for _, r := range e.records() {
+				if r["kind"] == "end" {
+					got = append(got, fmt.Sprint(r["verdict"]))
+				}
+			}
+			return len(got) >= len(want)
+		})
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("recorded %v, want %v", got, want)
+		}
+	}
+	stream("/").NetConn().Close()
+	verdicts("ok")
+	conn := stream("/break")
+	io.Copy(io.Discard, conn)
+	conn.Close()
+	verdicts("ok", "failed")
+	if r := c.refusal(); r.Verdict != "failed" {
+		t.Errorf("the caller reads %+v", r)
+	}
+	open := stream("/")
+	defer open.Close()
+	c.way.Close() // its command has ended
+	verdicts("ok", "failed", "ok")
+	select {
+	case <-c.changed:
+		t.Errorf("the caller reads %+v", c.refusal())
+	case <-time.After(50 * time.Millisecond):
+	}
+}
