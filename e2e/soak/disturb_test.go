@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -118,12 +119,19 @@ func (w *world) refused() {
 		return err == nil
 	}, w.sandbox.current())
 	defer session.Close()
-	for end := time.Now().Add(rig.Deadline); w.ran(session, "read_file", rig.Args{"path": "ca.pem"}); {
-		if time.Now().After(end) {
-			w.t.Error("calls run on a full disk")
-			return
-		}
+	end := time.Now().Add(rig.Deadline)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for w.ran(session, "read_file", rig.Args{"path": "ca.pem"}) {
+				if time.Now().After(end) {
+					w.t.Error("calls run on a full disk")
+					return
+				}
+			}
+		})
 	}
+	all.Wait()
 	trace := rand.Text()
 	for range 5 {
 		w.ran(session, "run_command", rig.Args{"command": "echo >" + trace})
