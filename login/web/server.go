@@ -27,6 +27,7 @@ type Server struct {
 	code     owner.Code
 	secret   []byte // of cookies and passkey states
 	secure   bool
+	host     string // the issuer's, which alone has the owner's pages
 	limit    limiter
 	log      *slog.Logger
 	cross    *http.CrossOriginProtection
@@ -47,7 +48,12 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 		secure: strings.HasPrefix(i.Config.Issuer, "https:")}
 	s.throttle.Now = i.Now
 	i.Store.View(func(st *store.State) { s.secret = append([]byte("web "), st.Secret...) })
-	var err, wrong error
+	u, wrong := url.Parse(i.Config.Issuer)
+	if wrong != nil {
+		return nil, wrong
+	}
+	s.host = strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443"), ":80") // as browsers write it
+	var err error
 	s.byHand, err = client.ByHand(i.Config)
 	s.passkeys, wrong = owner.NewPasskeys(i.Config.Issuer, s.secret)
 	base, metadata := i.Config.Base, document(s.metadata)
@@ -110,6 +116,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != to.method && (r.Method != http.MethodHead || to.method != http.MethodGet):
 		h.Set("Allow", to.method)
 		fail(w, http.StatusMethodNotAllowed, "invalid_request", "use "+to.method)
+	case !to.open && !strings.EqualFold(r.Host, s.host):
+		fail(w, http.StatusMisdirectedRequest, "invalid_request", "the owner's pages are at "+s.Config.Issuer+
+			" only: open that, and let proxies pass on the Host header")
 	case !to.open && (s.cross.Check(r) != nil || r.ParseForm() != nil):
 		fail(w, http.StatusForbidden, "access_denied", "this form was sent by another site, or is not readable")
 	default:
