@@ -27,9 +27,9 @@ func onThread(f func() error) error {
 }
 
 // mountNamespace makes the mount namespace of commands, and calls inside in it.
-func mountNamespace(writable []string, inside func() error) (ns *os.File, err error) {
+func mountNamespace(writable, readable []string, inside func() error) (ns *os.File, err error) {
 	err = onThread(func() (err error) {
-		if err := privateMounts(writable); err != nil {
+		if err := privateMounts(writable, readable); err != nil {
 			return err
 		}
 		if ns, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/mnt", unix.Gettid())); err != nil {
@@ -62,7 +62,7 @@ func (j *Jail) mountsFor(own []string, home string) (*os.File, error) {
 		}
 		delete(j.private, other) // closed once nobody uses it, also as a namespace
 	}
-	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...),
+	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...), j.cfg.Readable,
 		func() error { return nameAccount(cmp.Or(home, own[0])) })
 	if err == nil {
 		j.private[key] = ns
@@ -83,21 +83,28 @@ func enterMounts(ns *os.File) error {
 
 // privateMounts takes the calling thread into a mount namespace in which all but
 // the writable directories and /proc is read-only, with a /tmp, /dev/shm and
-// pseudo-terminals of its own. A writable directory keeps its path.
-func privateMounts(writable []string) error {
+// pseudo-terminals of its own. A writable directory keeps its path, and so does a
+// readable one that a new directory would hide.
+func privateMounts(writable, readable []string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mounts: %w", err)
 	}
-	trees := map[string]int{}
+	trees, dirs := map[string]int{}, slices.Clone(writable)
+	readable = slices.DeleteFunc(slices.Clone(readable), func(dir string) bool {
+		info, err := os.Stat(dir)
+		return err != nil || !info.IsDir() ||
+			!strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, "/dev/shm/")
+	})
+	dirs = append(dirs, readable...)
 	defer func() {
 		for _, fd := range trees {
 			unix.Close(fd)
 		}
 	}()
-	for _, dir := range writable {
+	for _, dir := range dirs {
 		fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 		if err != nil {
 			return fmt.Errorf("%s: open_tree: %w", dir, err)
@@ -107,16 +114,16 @@ func privateMounts(writable []string) error {
 	if err := readOnly(); err != nil {
 		return err
 	}
-	lead, err := leading(writable)
+	lead, err := leading(dirs)
 	if err != nil {
 		return err
 	}
-	for _, dir := range writable {
+	for _, dir := range dirs {
 		if err := unix.MoveMount(trees[dir], "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 			return fmt.Errorf("%s: move_mount: %w", dir, err)
 		}
 	}
-	for _, dir := range lead {
+	for _, dir := range append(lead, readable...) {
 		if err := unix.MountSetattr(unix.AT_FDCWD, dir, 0,
 			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

@@ -100,7 +100,7 @@ func TestOwnerSeesWhatChanged(t *testing.T) {
 		t.Errorf("accepted: %v", got)
 	}
 	accept(2)
-	accept(2, "-h")
+	accept(0, "-h")
 	if rig.Status("http://"+s.addr+"/healthz") != http.StatusOK {
 		t.Error("the hub is gone")
 	}

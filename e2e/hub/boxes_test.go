@@ -194,7 +194,11 @@ func (b *boxes) says(server, want string) {
 // stay open for a while.
 func descriptors(p *rig.Process) (n int) {
 	tcp, _ := os.ReadFile("/proc/net/tcp")
-	all, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Cmd.Process.Pid))
+	var all []string
+	for _, pid := range p.Servers() {
+		list, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		all = append(all, list...)
+	}
 	for _, fd := range all {
 		to, err := os.Readlink(fd)
 		inode := strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")

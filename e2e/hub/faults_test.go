@@ -50,7 +50,7 @@ func (s *servers) faults(t *testing.T) {
 	rig.Until(t, "a use after the proxy came back", echo("docker-everything"))
 
 	s.used(t, echo)
-	_ = s.Cmd.Process.Kill()
+	s.Kill()
 	<-s.Done
 	rig.Until(t, "no container after the hub was killed", func() bool { return len(s.containers()) == 0 })
 	rig.Until(t, "no child after the hub was killed", func() bool { return children(s.state()) == "" })

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func TestKilledHubLosesNoRecord(t *testing.T) {
 		}
 		rig.Until(t, "a call arrived", func() bool { return calls.Load() > before }, s.Process)
 		time.Sleep(time.Duration(rand.IntN(100_000)) * time.Microsecond) // the random point
-		_ = s.Cmd.Process.Kill()
+		s.Kill()
 		<-s.Done
 		cancel()
 		all.Wait()
@@ -133,7 +134,7 @@ func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 	description.Store("Saves a note.")
 	s.configure(map[string]any{"notes": entry{"type": "tcp", "host": "127.0.0.1", "port": port}})
 	s.start()
-	inside := fmt.Sprintf("/proc/%d/root%s", s.Cmd.Process.Pid, folder)
+	inside := fmt.Sprintf("/proc/%d/root%s", s.Servers()[len(s.Servers())-1], folder)
 	c := rig.Connect(t, s.url+"/servers/notes", s.token, rig.SSE)
 	if r, err := save(t.Context(), c); err != nil || r.IsError {
 		t.Fatalf("twin, with room: %v %v", r, err)
@@ -181,3 +182,53 @@ func TestHubRefusesCallsOnAFullDisk(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// A stdio server cannot change the modes of what belongs to the hub or to another
+// server, though it is the same account's: that would show secrets to others of the
+// machine, or stop every server. What is its own it may change.
+func TestStdioServersChangeNoModes(t *testing.T) {
+	s := prepare(t)
+	other := s.private("other", "touch")
+	s.configure(map[string]any{"box": entry{"command": "/bin/sh", "args": []string{"-c", `
+		for dir in ` + s.state() + ` ` + s.state() + `/pins ` + other + ` ` + s.dir + `; do
+			chmod 0777 $dir 2>/dev/null; touch -d 2001-01-01 $dir 2>/dev/null; done
+		echo mine >/tmp/mine; mkdir own; chmod 0750 own
+		echo "modes of own: $(stat -c %a own), in /tmp: $(cat /tmp/mine)" >&2; exit 1`}}})
+	modes := func() (list []os.FileMode) {
+		for _, dir := range []string{s.state(), s.state() + "/pins", other, s.dir} {
+			info, err := os.Stat(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, info.Mode())
+		}
+		return list
+	}
+	s.start()
+	before := modes()
+	if strings.Contains(s.Log.String(), "no mounts of their own") {
+		t.Skip("this machine gives no user namespaces: docs/hub.md says what a stdio server can change")
+	}
+	session := rig.Connect(t, s.url+"/hub", s.token, rig.Streamable)
+	go session.CallTool(t.Context(), &mcp.CallToolParams{Name: "wake_server", Arguments: rig.Args{"server": "box"}}) // it fails
+	rig.Until(t, "it has tried", func() bool { return strings.Contains(s.Log.String(), "modes of own: 750, in /tmp: mine") }, s.Process)
+	if now := modes(); !slices.Equal(now, before) {
+		t.Errorf("modes were changed: %v, before %v", now, before)
+	}
+	if _, err := os.Stat("/tmp/mine"); err == nil {
+		t.Error("it wrote into the machine's /tmp")
+	}
+}
+
+// The same without mounts of their own, on which the test above rests.
+func TestStdioServersChangeModesUnguarded(t *testing.T) {
+	s := prepare(t, "MCP_IN_CONTAINER=true")
+	s.configure(map[string]any{"box": entry{"command": "/bin/sh", "args": []string{"-c", "chmod 0751 " + s.state() + "; echo tried >&2; exit 1"}}})
+	s.start()
+	session := rig.Connect(t, s.url+"/hub", s.token, rig.Streamable)
+	go session.CallTool(t.Context(), &mcp.CallToolParams{Name: "wake_server", Arguments: rig.Args{"server": "box"}}) // it fails
+	rig.Until(t, "it has tried", func() bool { return strings.Contains(s.Log.String(), "[box] tried") }, s.Process)
+	if info, err := os.Stat(s.state()); err != nil || info.Mode().Perm() != 0o751 {
+		t.Errorf("%v %v: the guarded test shows nothing", info, err)
+	}
+}

@@ -24,7 +24,8 @@ func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
 		return nil, nil, err
 	}
 	// Not InContainer: that would grant /tmp, which all servers share.
-	c := jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: h.set.MaxTasks}
+	c := jail.Config{Mode: h.set.Jail, Network: jail.None, Writable: []string{dir}, Tasks: h.set.MaxTasks,
+		PrivateMounts: h.set.wantsMounts() && jail.CanPrivateMounts() == nil}
 	if real := h.programs(); real != "" {
 		c.Readable = []string{real}
 	}
@@ -40,6 +41,11 @@ func (h *Hub) child(e *mcpjson.Entry) (upstream.Dial, func(), error) {
 	return upstream.Stdio(upstream.Child{Jail: j, Args: append([]string{program}, e.Args...), Env: env, Dir: dir,
 		Log: h.stderr(e.Name)}), func() { _ = j.Close() }, nil
 }
+
+// wantsMounts says whether stdio servers want mounts of their own, in which all but
+// their directory is read-only, modes and times too. A container is a namespace
+// already, and cannot mount in it.
+func (s *Settings) wantsMounts() bool { return s.Jail == jail.Full && !s.InContainer }
 
 // programs is the directory of MCP_PROGRAMS without links, or "" where there is
 // none.

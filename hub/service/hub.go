@@ -51,6 +51,15 @@ type Hub struct {
 var Main = cli.Server("sallyport-hub", func(w io.Writer) { new(Settings).Table().Usage(w) },
 	func(args []string) (Settings, error) { return Parse(args, os.LookupEnv) },
 	func(ctx context.Context, set Settings, _ io.Writer, log *slog.Logger) error {
+		if set.wantsMounts() {
+			if code, ended := jail.Reexec(); ended {
+				return cli.Ended(code)
+			}
+			if err := jail.CanPrivateMounts(); err != nil {
+				log.Warn("stdio servers have no mounts of their own (" + err.Error() + "): they can change " +
+					"modes, times and attributes of this account's files outside their directories (docs/hub.md)")
+			}
+		}
 		process.TuneMemory(200) // a call through the hub makes little garbage
 		return listen(ctx, set, log)
 	})
