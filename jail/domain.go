@@ -94,10 +94,26 @@ func awaitEmpty() bool {
 			if poll > deathPolls {
 				return false
 			}
-			time.Sleep(min(100*time.Microsecond<<min(poll, 6), 4*time.Millisecond))
+			awaitDeath(pid, min(100*time.Microsecond<<min(poll, 6), 4*time.Millisecond))
+			for children.reap() { // here, since on a busy machine each further thread has to wait for its turn
+			}
 		}
 	}
 	return err == nil
+}
+
+// awaitDeath waits until a process has died, for 4 ms at most; for a dead one,
+// which its parent or this program has not waited for yet, or where the kernel or
+// a seccomp profile has no pidfd_open(2), as long as given.
+func awaitDeath(pid int, orElse time.Duration) {
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		defer unix.Close(fd)
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0); n == 0 {
+			unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 4)
+			return
+		}
+	}
+	time.Sleep(orElse)
 }
 
 // others are all processes but this one.

@@ -164,16 +164,15 @@ func (p *Process) terminate() {
 	}
 	p.signal(unix.SIGTERM)
 	p.signal(unix.SIGCONT)
-	over := time.NewTimer(p.jail.grace())
-	defer over.Stop()
-	for wait := time.Millisecond; p.alive(); wait = min(2*wait, 20*time.Millisecond) {
-		select {
-		case <-over.C:
+	over := time.Now().Add(p.jail.grace())
+	for wait := time.Millisecond; p.killed.Err() == nil && p.alive(); wait = min(2*wait, 20*time.Millisecond) {
+		left := time.Until(over)
+		if left <= 0 {
 			return
-		case <-p.killed.Done():
-			return
-		case <-time.After(wait):
 		}
+		// Not by a timer of the runtime's, which is another thread's to see to.
+		nap := unix.NsecToTimespec(int64(min(wait, left)))
+		unix.Nanosleep(&nap, nil)
 	}
 }
 
