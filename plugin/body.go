@@ -77,7 +77,7 @@ func readMessage(c *call, body []byte) *badMessage {
 		if bytes.Count(body, leftBrace)+bytes.Count(body, leftBracket) <= maxDepth {
 			return nil
 		}
-		return tooDeepCall(body)
+		return invalid(tooDeep(body, maxDepth))
 	}
 	m, wrong := parseMessage(body)
 	c.message = m
@@ -87,11 +87,11 @@ func readMessage(c *call, body []byte) *badMessage {
 	return wrong
 }
 
-func tooDeepCall(body []byte) *badMessage {
-	if deep := tooDeep(body, maxDepth); deep != "" {
-		return &badMessage{codeInvalidRequest, deep}
+func invalid(wrong string) *badMessage {
+	if wrong == "" {
+		return nil
 	}
-	return nil
+	return &badMessage{codeInvalidRequest, wrong}
 }
 
 func refuseMessage(c *call, wrong *badMessage) bool {

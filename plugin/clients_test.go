@@ -14,6 +14,10 @@ type sse struct{ kind, data string }
 func clientViews(stream string) map[string][]sse {
 	crlf := strings.NewReplacer("\r\n", "\n", "\r", "\n")
 	all := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\x1c", "\n", "\x1d", "\n", "\x1e", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+	var latin []rune
+	for _, b := range []byte(stream) {
+		latin = append(latin, rune(b))
+	}
 	unmarked := strings.TrimPrefix(stream, byteOrderMark)
 	return map[string][]sse{
 		"the standard":              standard(strings.Split(crlf.Replace(unmarked), "\n"), false),
@@ -21,6 +25,8 @@ func clientViews(stream string) map[string][]sse {
 		"Python's splitlines":       standard(strings.Split(all.Replace(unmarked), "\n"), false),
 		"splitlines, with spaces":   standard(strings.Split(all.Replace(stream), "\n"), true),
 		"LF only, trimmed (mcp-go)": lineFeedOnly(stream),
+		"Latin-1":                   standard(strings.Split(all.Replace(string(latin)), "\n"), false),
+		"Latin-1, with spaces":      standard(strings.Split(all.Replace(string(latin)), "\n"), true),
 	}
 }
 

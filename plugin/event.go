@@ -15,6 +15,9 @@ const byteOrderMark = "\xef\xbb\xbf"
 
 // changeEvent returns one event as clients get it.
 func changeEvent(s *scanner, event []byte) ([]byte, string) {
+	if latinEndpoint(event) {
+		return nil, latinOnly
+	}
 	if bytes.Contains(event, endpointWord) && saysEndpoint.Match(event) {
 		if event = escaped(event); saysEndpoint.Match(event) {
 			return rewrite(s, event, true)

@@ -39,7 +39,7 @@ func forward(c *call, plain bool) {
 	if !plain || e.prefix != e.backendPath {
 		mapPath(r, e)
 	}
-	allowedCount.Add(1)
+	counters.Add(allowed, 1)
 	w := &answerWriter{ResponseWriter: c.rw, c: c, looks: e.cfg.FilterTools || c.method == "GET"}
 	e.next.ServeHTTP(w, r)
 	if !w.untouched {

@@ -159,7 +159,7 @@ func FuzzEndpoint(f *testing.F) {
 	for _, ref := range []string{"//evil.example/", `/\evil.example`, "http://node.example@evil.example", "../../x", "/%2e%2e/x", "/a/..;/b", "http:x", "\x01//evil.example"} {
 		f.Add("event: endpoint\ndata: "+ref+"\n\n", byte(7), byte(2))
 	}
-	for _, end := range []string{"\r", "\v", "\f", "\x1c", "\u0085", "\u2028", "\u2029"} {
+	for _, end := range []string{"\r", "\v", "\f", "\x1c", "\u0085", "\u2028", "\u2029", "\x85", "Å", "\u4e05"} {
 		f.Add("event: "+end+"endpoint\ndata: /other/steal\n\n", byte(7), byte(2))
 		f.Add("data: x"+end+"event: endpoint"+end+"data: //evil.example"+end+end+"\n\n", byte(7), byte(2))
 	}

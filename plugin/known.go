@@ -30,7 +30,7 @@ func admitOther(c *call, plain bool) bool {
 	e := c.e
 	r := c.r
 	h := r.Header
-	odd := forms[c.method] == 0 || (c.method != "POST" && r.ContentLength != 0) || h["Upgrade"] != nil
+	odd := !served[c.method] || (c.method != "POST" && r.ContentLength != 0) || h["Upgrade"] != nil
 	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
 		return false
 	}

@@ -25,13 +25,6 @@ var out io.Writer = os.Stdout
 // plugin into one process, so an existing map is used again.
 var counters = sharedCounters()
 
-var allowedCount = counterOf(allowed)
-
-func counterOf(verdict string) *expvar.Int {
-	counters.Add(verdict, 0)
-	return counters.Get(verdict).(*expvar.Int)
-}
-
 func sharedCounters() *expvar.Map {
 	if m, ok := expvar.Get("sallyport").(*expvar.Map); ok {
 		return m

@@ -84,10 +84,7 @@ func parseMessage(body []byte) (*message, *badMessage) {
 	if wrong == "" && m.method != "" {
 		wrong = readParams(m, top["params"])
 	}
-	if wrong != "" {
-		return m, &badMessage{codeInvalidRequest, wrong}
-	}
-	return m, nil
+	return m, invalid(wrong)
 }
 
 func notAnObject(body []byte, wrong string) *badMessage {

@@ -49,17 +49,11 @@ func checkPath(c *call) bool {
 	return true
 }
 
-// The forms of a request, by its method. HEAD is served where the edge answers
+// served are the methods of requests. HEAD is served where the edge answers
 // itself only: a proxy gives the connection of a HEAD back to its pool at once,
 // and a handler that serves GET and HEAD alike keeps the next request on it
 // waiting.
-const (
-	withBody = iota + 1
-	withoutBody
-	opensStream // or answers in one piece
-)
-
-var forms = map[string]int{"POST": withBody, "DELETE": withoutBody, "GET": opensStream}
+var served = map[string]bool{"POST": true, "DELETE": true, "GET": true}
 
 // refuseForm refuses other methods, bodies where none belong, and Upgrade. A
 // server may ignore an offer of h2c (RFC 9110, section 7.8), which some clients
@@ -70,14 +64,13 @@ func refuseForm(c *call) bool {
 		delete(h, "Upgrade")
 		delete(h, "Http2-Settings")
 	}
-	form := forms[c.method]
 	switch {
 	case h["Upgrade"] != nil:
 		return refuse(c, http.StatusBadRequest, "upgrade", "this endpoint does not change protocols")
-	case form == 0:
+	case !served[c.method]:
 		c.rw.Header().Set("Allow", "GET, POST, DELETE")
 		return refuse(c, http.StatusMethodNotAllowed, "http_method", "this endpoint serves GET, POST and DELETE")
-	case form != withBody && c.r.ContentLength != 0:
+	case c.method != "POST" && c.r.ContentLength != 0:
 		return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
 	}
 	return true

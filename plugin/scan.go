@@ -11,7 +11,7 @@ import (
 // changes it where that is due, and passes everything else on.
 //
 // Clients split streams in three ways: at LF only, at LF, CR and CRLF, or at all
-// that Unicode calls a line end. A lone CR is passed on as LF, so that the first
+// that Unicode calls a line end (those that read Latin-1: latin.go). A lone CR is passed on as LF, so that the first
 // two find the same lines; what only the third takes for a line end is escaped
 // where it would make a difference, as JSON has it. An event that is of type
 // endpoint to any of them is mapped for all of them, or closes the stream.
@@ -25,6 +25,7 @@ type scanner struct {
 	long    bool   // the event is too long to be held: its lines pass
 	inLine  bool   // ... and so does the rest of this line
 	comment bool   // ... which is a comment before the event
+	begun   string // ... in which a type may have begun for those who read Latin-1
 }
 
 // maxEvent is far more than an endpoint event needs.
@@ -187,7 +188,7 @@ func feedRest(s *scanner, passed []byte) ([]byte, string) {
 		return passed, ""
 	}
 	s.held = escaped(s.held)
-	if s.grants != nil || saysEndpoint.Match(s.held) {
+	if s.grants != nil || saysEndpoint.Match(s.held) || latinEndpoint(s.held) {
 		return passed, "an event is too long to be changed"
 	}
 	s.long = true
@@ -210,6 +211,9 @@ func feedLong(s *scanner) ([]byte, string) {
 		switch {
 		case s.inLine && n == 0:
 			n = wholeRunes(s.held)
+			if latinGoesOn(s, s.held[:n]) {
+				return passed, latinOnly
+			}
 			passed = append(passed, escaped(s.held[:n])...)
 			s.held = s.held[n:]
 			return passed, ""
@@ -217,6 +221,8 @@ func feedLong(s *scanner) ([]byte, string) {
 			return passed, ""
 		case n == 0 || (!s.inLine && saysEndpoint.Match(escaped(s.held[:n]))):
 			return passed, "an event goes on after data that was too long to be held"
+		case latinGoesOn(s, s.held[:n]) || (!s.inLine && latinEndpoint(s.held[:n])):
+			return passed, latinOnly
 		}
 		passed = append(passed, escaped(s.held[:n])...)
 		s.held = s.held[n:]

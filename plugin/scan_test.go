@@ -143,7 +143,7 @@ func TestScanHoldsNothingBack(t *testing.T) {
 
 // What JSON has in a string stays what it is, in whichever way it is sent.
 func TestScanKeepsText(t *testing.T) {
-	text := "a\u2028event: endpoint\u2028data: //evil.example\u2028\u2028\u0085\u2029b"
+	text := "Å event: endpointÅ 三丅event: \u5b85endpoint a\u2028event: endpoint\u2028data: //evil.example\u2028\u2028\u0085\u2029b"
 	for _, before := range []string{"", strings.Repeat("x", 2*maxEvent), strings.Repeat("\u2028", maxEvent)} {
 		body := string(encode(map[string]string{"text": "T" + before}))
 		body = strings.Replace(body, "T", text, 1)
