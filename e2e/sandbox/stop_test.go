@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -190,6 +191,13 @@ func TestKilledBetweenApprovals(t *testing.T) {
 		<-s.Done
 		cancel()
 		all.Wait()
+		rig.Until(t, "nobody serves the owner's socket any more", func() bool { // it ends with its parent
+			c, err := net.Dial("unix", dir+"/run/owner.sock")
+			if err == nil {
+				c.Close()
+			}
+			return err != nil
+		})
 		if r, err := audit.Verify(dir+"/audit/audit.jsonl", audit.VerifyOptions{}); err != nil || r.Finding != nil {
 			t.Fatalf("%v %v", r.Finding, err)
 		}

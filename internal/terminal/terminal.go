@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -68,6 +69,24 @@ func Wrap(text string) string {
 			column = 5
 		}
 		column += escape(&b, r) - 1
+	}
+	return b.String()
+}
+
+// JSON writes each character of JSON text that is not Visible as \uXXXX. It is the same
+// JSON: such characters stand in strings only, but for the line breaks between.
+func JSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case Visible(r) || r == '\n':
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -56,4 +57,24 @@ func FuzzEscape(f *testing.F) {
 			}
 		}
 	})
+}
+
+// JSON for a terminal is the same JSON and holds nothing that drives it.
+func TestJSON(t *testing.T) {
+	for _, text := range []string{"plain", "日本 é", "\u009b2J\u202e\u200b\U000e0041\u061c\x1b[2J\r\t\x7f", "\u2028\ufeff\u3164"} {
+		raw, err := json.MarshalIndent(map[string]string{"a": text}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := terminal.JSON(string(raw))
+		var back map[string]string
+		if err := json.Unmarshal([]byte(shown), &back); err != nil || back["a"] != text {
+			t.Errorf("%q: %v %q", text, err, shown)
+		}
+		for _, r := range shown {
+			if r != '\n' && !terminal.Visible(r) {
+				t.Errorf("%U in %q", r, shown)
+			}
+		}
+	}
 }

@@ -88,9 +88,11 @@ func (v *verb) parse(args []string) error {
 }
 
 func (v *verb) array(list []listed) error {
-	enc := json.NewEncoder(v.stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(list)
+	raw, err := json.MarshalIndent(list, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintln(v.stdout, terminal.JSON(string(raw)))
+	}
+	return err
 }
 
 func (v *verb) arg(i int) string {

@@ -67,13 +67,16 @@ var attempts = []attempt{
 			`socket(S, 1, 1, 0) && connect(S, sockaddr_un($ARGV[0])) or die "$!\n"' "$s") && echo "$r" | grep GOT; ` +
 			`done; echo "$r"`},
 	{name: "the owner's and egress's sockets without their keys",
-		script: `r="none there"; for s in /run/owner/*.sock /run/sallyport/*.sock /run/egress/*.sock $(find . ` +
-			`-maxdepth 8 -path '*/.sallyport/run/*' -name '*.sock' 2>/dev/null | head -5); ` +
+		script: `r="none there"; for s in /run/owner/*.sock /run/sallyport/*.sock /run/egress/*.sock ` +
+			`"$INSTALLATION"/.sallyport/run/*/*.sock ` +
+			`$(find . -maxdepth 8 -path '*/.sallyport/run/*' -name '*.sock' 2>/dev/null | head -5); ` +
 			`do [ -e "$s" ] && r=$(got perl -e 'use Socket; socket(S, 1, 1, 0) && connect(S, sockaddr_un($ARGV[0])) ` +
 			`or die "$!\n"; syswrite(S, "0" x 64 . "\n"); sysread(S, $b, 3); ` +
 			`die "refused\n" if $b ne "ok\n"' "$s") && echo "$r" | grep GOT; done; echo "$r"`},
-	{name: "the records of calls", script: `r="none there"; for f in /audit/* /var/lib/sallyport/audit/* $(find . ` +
-		`-maxdepth 8 -path '*/.sallyport/audit/*' -type f 2>/dev/null | head -5); ` +
+	{name: "the records of calls and the owner's key", script: `r="none there"; ` +
+		`for f in /audit/* /var/lib/sallyport/audit/* "$INSTALLATION"/.sallyport/audit/*/* ` +
+		`"$INSTALLATION"/.sallyport/owner/key ` +
+		`$(find . -maxdepth 8 -path '*/.sallyport/audit/*' -type f 2>/dev/null | head -5); ` +
 		`do [ -e "$f" ] && { r=$(got cat "$f"); echo "$r" | grep GOT; r=$(got sh -c ': >> "$1"' - "$f"); ` +
 		`echo "$r" | grep GOT; }; done; echo "$r"`},
 	{name: "a socket without a path", script: `r="none there"; ` +

@@ -54,7 +54,7 @@ func (r *report) strangers(ctx context.Context) {
 }
 
 func (r *report) command(ctx context.Context, t tools, a attempt) {
-	out, err := t.run(ctx, prelude+strings.ReplaceAll(a.script, "NONCE", "sallyport-"+r.nonce), 20)
+	out, err := t.run(ctx, installation()+prelude+strings.ReplaceAll(a.script, "NONCE", "sallyport-"+r.nonce), 20)
 	switch {
 	case err != nil:
 		r.say(skipped, a.name, err.Error())
@@ -148,4 +148,17 @@ func (r *report) survivor(ctx context.Context, t tools, a attempt, number string
 		number[:len(number)-1] + `"'` + number[len(number)-1:] +
 		`' && n=$((n+1)) && kill -9 ${p#/proc/} 2>/dev/null; done; [ $n = 0 ] || echo "GOT $n alive"; ` +
 		`echo "none alive, answered in ` + took.String() + `"`})
+}
+
+// installation names the folder of the installation to the scripts, where attack runs in
+// one: on a bare machine the owner's files lie there.
+func installation() string {
+	dir, err := os.Getwd()
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, ".sallyport"))
+	}
+	if err != nil {
+		dir = "/nonexistent"
+	}
+	return "INSTALLATION='" + strings.ReplaceAll(dir, "'", `'\''`) + "'\n"
 }

@@ -65,7 +65,7 @@ func tail(ctx context.Context, args []string, stdout io.Writer) error {
 
 func print(w io.Writer, l chain.Line, raw bool) {
 	if raw {
-		fmt.Fprintf(w, "%s\n", l.Text)
+		fmt.Fprintln(w, terminal.JSON(string(l.Text)))
 		return
 	}
 	if r, ok := l.Record(); ok {
