@@ -38,6 +38,7 @@ func parseRule(text string) *egressRule {
 	}
 	r := &egressRule{port: "443"}
 	host := strings.ToLower(text)
+	odd := len(host) != len(text) // a letter of another script has an ASCII small form
 	if strings.HasPrefix(text, "http://") {
 		r.scheme = "http://"
 		r.port = "80"
@@ -46,15 +47,13 @@ func parseRule(text string) *egressRule {
 	usual := r.port
 	host, port, given := strings.Cut(host, ":")
 	n, err := strconv.Atoi(port)
-	if given && (err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port) {
+	if odd || given && (err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port) {
 		return nil
 	}
 	r.name = strings.TrimPrefix(host, "*.")
 	r.under = r.name != host
-	if !hostForm.MatchString(r.name) || len(r.name) > 253 || addressForm.MatchString(r.name) {
-		return nil
-	}
-	if r.under && !strings.Contains(r.name, ".") { // all of a top-level domain
+	if !hostForm.MatchString(r.name) || len(r.name) > 253 || addressForm.MatchString(r.name) ||
+		r.under && !strings.Contains(r.name, ".") { // all of a top-level domain
 		return nil
 	}
 	r.text = r.scheme + host
