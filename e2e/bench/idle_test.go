@@ -30,35 +30,37 @@ func TestBenchIdleSessions(t *testing.T) {
 	moreDescriptors(2*steps[len(steps)-1] + 1000)
 	settle := figures.Pick(130*time.Second, time.Second) // until the runtimes have given back what was garbage
 	for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
-		name := transportName(how)
-		ours, peer := servers(t)
-		both := []server{ours, peer}
-		before, each := map[string]int{}, map[string]float64{}
-		for _, s := range both {
-			idle(t, s, how, 1) // the first one brings what is there once
-			before[s.name] = s.Resident(t)
-			open, curve := 0, figures.Row{Group: "Growth", Work: "memory added by idle sessions, " + name + ", " + s.name,
-				Unit: "MiB", Judge: figures.Itself, Less: true, Of: "sessions"}
-			for _, n := range steps {
-				idle(t, s, how, n-open)
-				open = n
-				curve.X = append(curve.X, float64(n))
-				curve.Ours = append(curve.Ours, max(0.01, float64(s.Resident(t)-before[s.name])/(1<<20)))
-			}
-			figures.Add(t, curve)
-		}
-		most := steps[len(steps)-1]
-		t.Logf("%d sessions of each are open; waiting %s for what is garbage to be given back", most, settle)
-		time.Sleep(settle)
-		for _, s := range both {
-			each[s.name] = float64(s.Resident(t)-before[s.name]) / 1024 / float64(most)
-		}
-		figures.Add(t, figures.Row{Group: "Sessions", Work: fmt.Sprintf("memory of an idle session (RSS), %s, %d of them", name, most), Unit: "KiB", Alternative: peer.name,
-			Ours: []float64{each[ours.name]}, Theirs: []float64{each[peer.name]}, Judge: figures.Itself, Less: true, Bar: 40, Aim: 24})
-		beside(t, ours, fmt.Sprintf("run_command beside %d idle sessions, %s, p99", most, name))
-		ours.Stop() // before the other transport's begin
-		peer.Stop()
+		t.Run(string(how), func(t *testing.T) { idleSessions(t, how, steps, settle) }) // its connections end with it
 	}
+}
+
+func idleSessions(t *testing.T, how rig.Transport, steps []int, settle time.Duration) {
+	name := transportName(how)
+	ours, peer := servers(t)
+	both := []server{ours, peer}
+	before, each := map[string]int{}, map[string]float64{}
+	for _, s := range both {
+		idle(t, s, how, 1) // the first one brings what is there once
+		before[s.name] = s.Resident(t)
+		open, curve := 0, figures.Row{Group: "Growth", Work: "memory added by idle sessions, " + name + ", " + s.name,
+			Unit: "MiB", Judge: figures.Itself, Less: true, Of: "sessions"}
+		for _, n := range steps {
+			idle(t, s, how, n-open)
+			open = n
+			curve.X = append(curve.X, float64(n))
+			curve.Ours = append(curve.Ours, max(0.01, float64(s.Resident(t)-before[s.name])/(1<<20)))
+		}
+		figures.Add(t, curve)
+	}
+	most := steps[len(steps)-1]
+	t.Logf("%d sessions of each are open; waiting %s for what is garbage to be given back", most, settle)
+	time.Sleep(settle)
+	for _, s := range both {
+		each[s.name] = float64(s.Resident(t)-before[s.name]) / 1024 / float64(most)
+	}
+	figures.Add(t, figures.Row{Group: "Sessions", Work: fmt.Sprintf("memory of an idle session (RSS), %s, %d of them", name, most), Unit: "KiB", Alternative: peer.name,
+		Ours: []float64{each[ours.name]}, Theirs: []float64{each[peer.name]}, Judge: figures.Itself, Less: true, Bar: 40, Aim: 24})
+	beside(t, ours, fmt.Sprintf("run_command beside %d idle sessions, %s, p99", most, name))
 }
 
 // TestBenchSessions records how the time of one call grows with the sessions beside it.
@@ -67,27 +69,32 @@ func TestBenchSessions(t *testing.T) {
 	steps := figures.Pick([]int{1, 10, 100, 1000, 10_000}, []int{1, 10})
 	moreDescriptors(steps[len(steps)-1] + 1000)
 	for _, how := range []rig.Transport{rig.SSE, rig.Streamable} {
-		ours, peer := servers(t)
-		for _, s := range []server{ours, peer} {
-			session := rig.Connect(t, s.base, s.token, how)
-			curve := figures.Row{Group: "Growth", Work: "read_file of 1 KiB beside idle sessions, " + transportName(how) + ", " + s.name,
-				Unit: "ms", Judge: figures.Itself, Less: true, Of: "sessions"}
-			for i, n := range steps {
-				if i > 0 {
-					idle(t, s, how, n-steps[i-1])
-				}
-				var took []float64
-				for range figures.Pick(300, 5) {
-					begin := time.Now()
-					rig.TryCall(t, session, "read_file", rig.Args{"path": "1KiB"})
-					took = append(took, time.Since(begin).Seconds()*1000)
-				}
-				curve.X, curve.Ours = append(curve.X, float64(n)), append(curve.Ours, figures.Median(took))
-			}
-			figures.Add(t, curve)
-			s.Stop()
+		for i := range 2 { // ours, the other
+			t.Run(fmt.Sprint(how, i), func(t *testing.T) { // its connections end with it
+				ours, peer := servers(t)
+				callsBeside(t, []server{ours, peer}[i], how, steps)
+			})
 		}
 	}
+}
+
+func callsBeside(t *testing.T, s server, how rig.Transport, steps []int) {
+	session := rig.Connect(t, s.base, s.token, how)
+	curve := figures.Row{Group: "Growth", Work: "read_file of 1 KiB beside idle sessions, " + transportName(how) + ", " + s.name,
+		Unit: "ms", Judge: figures.Itself, Less: true, Of: "sessions"}
+	open := 0
+	for _, n := range steps {
+		idle(t, s, how, n-1-open) // and the one that calls
+		open = n - 1
+		var took []float64
+		for range figures.Pick(300, 5) {
+			begin := time.Now()
+			rig.TryCall(t, session, "read_file", rig.Args{"path": "1KiB"})
+			took = append(took, time.Since(begin).Seconds()*1000)
+		}
+		curve.X, curve.Ours = append(curve.X, float64(n)), append(curve.Ours, figures.Median(took))
+	}
+	figures.Add(t, curve)
 }
 
 func transportName(how rig.Transport) string {

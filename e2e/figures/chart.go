@@ -13,7 +13,7 @@ import (
 const (
 	width     = 760
 	rowHeight = 44
-	curveHigh = 150
+	curveHigh = 164
 	left      = 20
 )
 
@@ -66,7 +66,7 @@ func bar(b *strings.Builder, y int, part float64, colour, text string) {
 
 func drawCurve(b *strings.Builder, r Row, y int) int {
 	write(b, left, y+10, "#1f2328", fmt.Sprintf("%s, over %s: exponent %.2f", r.Work, r.Of, r.Value()))
-	top, bottom := float64(y+24), float64(y+curveHigh-24)
+	top, bottom := float64(y+36), float64(y+curveHigh-24)
 	low, high := math.Log(max(slices.Min(r.Ours), 1e-9)), math.Log(max(slices.Max(r.Ours), 1e-9))
 	if high-low < 0.7 { // what stays the same shall look like it
 		middle := (low + high) / 2
