@@ -91,7 +91,9 @@ func (c *streamable) learnFrom(resp *http.Response, hello *jsonrpc.Message) erro
 		err = readEvents(resp.Body, &position{}, func(e event) error { return take([]byte(e.data)) })
 	} else {
 		var body []byte
-		if body, err = io.ReadAll(io.LimitReader(resp.Body, MaxLine)); err == nil {
+		var room share
+		defer room.done()
+		if body, err = io.ReadAll(io.LimitReader(room.within(resp.Body), MaxLine)); err == nil {
 			err = take(body)
 		}
 	}

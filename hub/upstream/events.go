@@ -32,6 +32,7 @@ const maxRetry = time.Minute
 // readEvents calls use for each event of r until r or use ends, and keeps at.
 func readEvents(r io.Reader, at *position, use func(event) error) error {
 	in := &eventLines{in: bufio.NewReaderSize(r, 32<<10)}
+	defer in.room.done()
 	var e event
 	var data []string
 	size := 0
@@ -48,6 +49,7 @@ func readEvents(r io.Reader, at *position, use func(event) error) error {
 				}
 			}
 			e, data, size = event{}, nil, 0
+			in.room.done()
 			continue
 		}
 		field, value, _ := strings.Cut(line, ":")
@@ -75,7 +77,11 @@ type eventLines struct {
 	in      *bufio.Reader
 	begun   bool
 	afterCR bool
+	room    share // of the event that is being read
 }
+
+// step is how many bytes of a line are accounted for at once.
+const step = 32 << 10
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
@@ -99,6 +105,11 @@ func (l *eventLines) next(limit int) (string, error) {
 		default:
 			if line = append(line, c); len(line) > limit {
 				return "", errLong
+			}
+			if len(line)%step == 0 {
+				if err := l.room.add(step); err != nil {
+					return "", err
+				}
 			}
 		}
 	}

@@ -8,3 +8,12 @@ func HastenCancel(d time.Duration) (undo func()) {
 	cancelGrace = d
 	return func() { cancelGrace = old }
 }
+
+// Crowd takes room as unfinished messages of others do, until it is given back.
+func Crowd(bytes int64) (give func()) {
+	unfinished.Add(bytes)
+	return func() { unfinished.Add(-bytes) }
+}
+
+// Unfinished is how much is taken.
+func Unfinished() int64 { return unfinished.Load() }

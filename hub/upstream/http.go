@@ -203,7 +203,9 @@ func (c *streamable) answer(ctx context.Context, resp *http.Response, msg *jsonr
 	if isEvents(resp) && resp.StatusCode == http.StatusOK {
 		return c.stream(ctx, resp, msg)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxLine+1))
+	var room share
+	defer room.done()
+	body, err := io.ReadAll(io.LimitReader(room.within(resp.Body), MaxLine+1))
 	if err != nil || len(body) > MaxLine {
 		return errors.Join(err, errors.New("the answer is incomplete or longer than 16 MiB"))
 	}

@@ -98,10 +98,15 @@ func (l *lines) Receive() ([]byte, error) {
 		dropMark(l.in)
 	}
 	var long []byte
+	var room share
+	defer room.done()
 	for {
 		part, err := l.in.ReadSlice('\n')
 		if len(long)+len(part) > MaxLine {
 			return nil, ErrLine
+		}
+		if err := room.add(len(part)); err != nil {
+			return nil, err
 		}
 		if err == nil && long == nil {
 			return bytes.Clone(part), nil
