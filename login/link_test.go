@@ -16,11 +16,14 @@ func TestWhatLoginLinks(t *testing.T) {
 	}
 	const ours = "github.com/sallyport-dev/sallyport/"
 	allowed := []string{
-		ours + "login", ours + "internal/audit", ours + "internal/cli", ours + "internal/config", ours + "internal/health", ours + "internal/httpd",
-		ours + "internal/netclass", ours + "internal/process", ours + "internal/procfs", ours + "internal/publicdial", ours + "internal/terminal",
+		ours + "login", ours + "internal/audit", ours + "internal/cli", ours + "internal/config",
+		ours + "internal/health", ours + "internal/httpd",
+		ours + "internal/netclass", ours + "internal/process", ours + "internal/procfs", ours + "internal/publicdial",
+		ours + "internal/strictjson", ours + "internal/terminal",
 		"github.com/go-jose/go-jose/v4", "github.com/go-webauthn/", "golang.org/x/",
 		// Behind go-webauthn: CBOR, TPM statements, tokens of metadata services, uuids.
-		"github.com/fxamacker/cbor/v2", "github.com/x448/float16", "github.com/google/go-tpm", "github.com/golang-jwt/jwt/v5", "github.com/google/uuid",
+		"github.com/fxamacker/cbor/v2", "github.com/x448/float16", "github.com/google/go-tpm",
+		"github.com/golang-jwt/jwt/v5", "github.com/google/uuid",
 		"github.com/go-viper/mapstructure/v2", "github.com/tinylib/msgp", "github.com/philhofer/fwd",
 	}
 	all := strings.Fields(string(out))
