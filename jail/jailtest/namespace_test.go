@@ -18,12 +18,16 @@ import (
 	"github.com/sallyport-dev/sallyport/jail/policy"
 )
 
+// built is where server was built.
+var built string
+
 // server is this test program built as the products are, without cgo.
 var server = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "jail-server-")
 	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
 		return "", err
 	}
+	built = dir
 	cmd := exec.Command("go", "test", "-c", "-o", dir+"/server", ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

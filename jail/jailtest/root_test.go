@@ -37,7 +37,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("these tests start as root: nothing to do here")
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
 }
 
 // answer is what the server says about itself and its commands.
