@@ -135,7 +135,7 @@ func (w *world) audited() (said []string) {
 			if begins < ran || begins > sent {
 				w.t.Errorf("%s: %d begins on the record; %d: %s; %d calls were sent", c.of.name, begins, ran, c.ran, sent)
 			}
-			line += fmt.Sprintf(", %d of them of a beginning: at least the %d %s, at most the %d calls that were sent", begins, ran, c.ran, sent)
+			line += fmt.Sprintf(", %d of them of a call or connection that began: at least the %d %s, at most the %d calls that were sent", begins, ran, c.ran, sent)
 		}
 		said = append(said, line)
 	}
