@@ -3,8 +3,11 @@ package mux_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/hub/mux"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
@@ -109,5 +112,44 @@ func TestAskedIdsAreBounded(t *testing.T) {
 	conn.lines <- `{"jsonrpc":"2.0","method":"notifications/message"}` // so that both were taken
 	if n := mux.Asked(l); n != 2 {
 		t.Errorf("twin: %d of two short ids are remembered", n)
+	}
+}
+
+// endless is a server that says one line over and over, and counts how often.
+type endless struct {
+	mute
+	line  string
+	lines atomic.Int64
+}
+
+func (e *endless) Receive() ([]byte, error) {
+	select {
+	case <-e.mute:
+		return nil, upstream.ErrClosed
+	default:
+		e.lines.Add(1)
+		return []byte(e.line), nil
+	}
+}
+
+// A server that talks without end is read at a bounded pace, so that it leaves the
+// processor to others; answers are not slowed.
+func TestTalkIsPaced(t *testing.T) {
+	for line, paced := range map[string]bool{
+		`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`: true, `{"jsonrpc":"2.0","id":"x","method":"ping"}`: true, "no JSON": true,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`: false,
+	} {
+		conn := &endless{mute: make(mute), line: line}
+		l := mux.New(conn, mux.Options{Ended: func(*mux.Link, error) {}, Log: slog.New(slog.DiscardHandler)})
+		begin := time.Now()
+		for time.Since(begin) < 300*time.Millisecond || !paced && conn.lines.Load() < 10_000 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		seconds := 1 + int64(time.Since(begin)/time.Second)
+		if n := conn.lines.Load(); paced && n > (seconds+1)*2000+1 {
+			t.Errorf("%s: %d lines were read in %d s", line, n, seconds)
+		}
+		close(conn.mute)
+		l.Close()
 	}
 }

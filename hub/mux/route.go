@@ -22,6 +22,7 @@ const loudNoise = 20
 
 func (l *Link) read() {
 	defer close(l.done)
+	var unasked pace
 	for {
 		raw, err := l.conn.Receive()
 		if err != nil {
@@ -33,6 +34,9 @@ func (l *Link) read() {
 			continue
 		}
 		m, err := jsonrpc.Parse(raw)
+		if err != nil || !m.IsResponse() {
+			unasked.take()
+		}
 		if err != nil {
 			l.skip(raw, err)
 			continue
