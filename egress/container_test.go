@@ -41,8 +41,9 @@ func lockedBox(t *testing.T, e *egress, workspace string, options ...string) (b 
 	if err != nil {
 		t.Fatalf("docker run: %v %s", err, out)
 	}
-	b = box{t, strings.TrimSpace(string(out))}
-	t.Cleanup(func() { exec.Command("docker", "rm", "--force", b.id).Run() })
+	id := strings.TrimSpace(string(out)) // what is returned may have none
+	b = box{t, id}
+	t.Cleanup(func() { exec.Command("docker", "rm", "--force", id).Run() })
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		log, _ := exec.Command("docker", "logs", b.id).CombinedOutput()
 		if said = string(log); strings.Contains(said, `"msg":"serving"`) {
