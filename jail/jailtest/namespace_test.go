@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/jail/policy"
 )
@@ -203,6 +205,58 @@ func TestAccountThatGrows(t *testing.T) {
 			a := <-answers
 			if forked := strings.HasSuffix(strings.Join(a.Outputs, " "), "forked"); a.Error != "" || forked != m.private {
 				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// What the machine mounts while the server lives does not arrive in the commands'
+// mounts, where it would be writable. The workspace's own file is the twin.
+func TestLaterMounts(t *testing.T) {
+	for _, m := range machines[:2] {
+		t.Run(m.name, func(t *testing.T) {
+			account := m.account
+			if account == 0 {
+				account = 64816
+			}
+			dir := mkdir(t, filepath.Join(public(t), "work"), account, account)
+			at := filepath.Join("/var/lib", filepath.Base(filepath.Dir(dir)))
+			mkdir(t, at, account, account)
+			later := mkdir(t, filepath.Join(at, "later"), account, account)
+			err := errors.Join(unix.Mount("tmpfs", at, "tmpfs", 0, "mode=755"), unix.Mount("", at, "", unix.MS_SHARED, ""),
+				os.Mkdir(later, 0o755), os.Chown(later, account, account))
+			t.Cleanup(func() {
+				unix.Unmount(later, unix.MNT_DETACH)
+				unix.Unmount(at, unix.MNT_DETACH)
+				os.RemoveAll(at)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine := filepath.Join(later, "mine")
+			answers := make(chan answer, 1)
+			go func() {
+				answers <- m.on(t, dir, "touch started; while ! test -e mounted; do sleep .02; done; chmod 666 "+mine+
+					" 2>/dev/null; touch inside; chmod 640 inside")
+			}()
+			for end := time.Now().Add(time.Minute); !exists(filepath.Join(dir, "started")); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the command does not start")
+				}
+			}
+			if err := errors.Join(unix.Mount("tmpfs", later, "tmpfs", 0, "mode=755"), os.WriteFile(mine, nil, 0o600),
+				os.Chown(mine, account, account)); err != nil {
+				t.Fatal(err)
+			}
+			mkdir(t, filepath.Join(dir, "mounted"), account, account)
+			if a := <-answers; a.Error != "" {
+				t.Fatal(a.Error)
+			}
+			if info, err := os.Stat(mine); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("a file of a later mount: %v, %v", info, err)
+			}
+			if info, err := os.Stat(filepath.Join(dir, "inside")); err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("the workspace's own file: %v, %v", info, err)
 			}
 		})
 	}
