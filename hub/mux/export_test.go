@@ -13,3 +13,6 @@ func Asked(l *Link) int {
 	defer l.mu.Unlock()
 	return len(l.asked)
 }
+
+// Answers receives a line of the server, and reports whether it is left out of the pace.
+func Answers(l *Link, raw []byte) bool { return l.receive(raw) }

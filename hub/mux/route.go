@@ -30,19 +30,23 @@ func (l *Link) read() {
 			l.conn.Close()
 			return
 		}
-		if len(bytes.TrimSpace(raw)) == 0 {
-			continue
-		}
-		m, err := jsonrpc.Parse(raw)
-		if err != nil || !m.IsResponse() {
+		if !l.receive(raw) {
 			unasked.take()
 		}
-		if err != nil {
-			l.skip(raw, err)
-			continue
-		}
-		l.route(m)
 	}
+}
+
+// receive handles one line, and reports whether it answers a call.
+func (l *Link) receive(raw []byte) bool {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return false
+	}
+	m, err := jsonrpc.Parse(raw)
+	if err != nil {
+		l.skip(raw, err)
+		return false
+	}
+	return l.route(m)
 }
 
 // skip leaves out a line that is no message, as MCP's stdio transport forbids.
@@ -54,13 +58,14 @@ func (l *Link) skip(raw []byte, why error) {
 		string(raw[:min(len(raw), 200)]))
 }
 
-func (l *Link) route(m *jsonrpc.Message) {
+// route reports whether m answers a call.
+func (l *Link) route(m *jsonrpc.Message) bool {
 	l.mu.Lock()
 	l.active = time.Now()
 	l.mu.Unlock()
 	switch {
 	case m.IsResponse():
-		l.respond(m)
+		return l.respond(m)
 	case m.IsRequest():
 		l.ask(m)
 	case m.Method == "notifications/progress":
@@ -74,6 +79,7 @@ func (l *Link) route(m *jsonrpc.Message) {
 	default:
 		l.notify(m)
 	}
+	return false
 }
 
 // endListen ends a stateless call that the server itself takes back.
@@ -98,15 +104,16 @@ func (l *Link) call(raw []byte) (*Call, mcphttp.Sink) {
 	return nil, nowhere{}
 }
 
-// respond hands an answer to whoever waits for it.
-func (l *Link) respond(m *jsonrpc.Message) {
+// respond hands an answer to whoever waits for it, if anybody does.
+func (l *Link) respond(m *jsonrpc.Message) bool {
 	c, sink := l.call(m.ID())
 	if c == nil || !l.forget(c) {
-		return
+		return false
 	}
 	raw := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.IDSpan(), New: c.Message.ID()},
 		jsonrpc.Edit{At: m.Find(m.Result(), "_meta", subscriptionKey), New: c.Message.ID()})
 	sink.Deliver(bounded(c, c.rewrite(raw)), true)
+	return true
 }
 
 // rewrite lets whoever made the call change its answer.

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 )
 
 // pins are the definitions of one server's tools by their hashes.
@@ -191,13 +193,15 @@ func (s *Store) forget(server string) {
 	delete(s.waiting, server)
 }
 
-// Fingerprint is the hash of a tool definition, whatever the order of its keys.
+// Fingerprint is the hash of a tool definition, whatever the order of its keys. One
+// that two readers may understand differently, for a key that is there twice or text
+// that is none, is taken by its bytes: what is not hashed could change unseen.
 func Fingerprint(definition []byte) string {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(definition))
 	dec.UseNumber()
-	if dec.Decode(&v) != nil {
-		v = string(definition)
+	if strictjson.Into(definition, new(any)) != nil || dec.Decode(&v) != nil {
+		v = definition
 	}
 	canonical, _ := json.Marshal(v)
 	sum := sha256.Sum256(canonical)

@@ -136,3 +136,22 @@ func TestPinsDoNotFlap(t *testing.T) {
 		}
 	}
 }
+
+// What two readers may take for two things is told apart to the last byte, or it could
+// change unseen for one of them. Other spellings of the same are the same.
+func TestFingerprintOfTwoReadings(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{`{"name":"a","description":"evil","description":"good"}`, `{"name":"a","description":"vile","description":"good"}`, false},
+		{`{"inputSchema":{"p":{"d":"evil","d":"good"}}}`, `{"inputSchema":{"p":{"d":"vile","d":"good"}}}`, false},
+		{"{\"name\":\"a\",\"d\":\"\xff\"}", "{\"name\":\"a\",\"d\":\"\xfe\"}", false},
+		{`{"name":"a","d":"\ud800"}`, `{"name":"a","d":"\udfff"}`, false},
+		{`{"inputSchema":{"p":{"d":"evil","e":"good"}}}`, `{"inputSchema":{"p":{"e":"g\u006fod", "d":"evil"}}}`, true},
+	} {
+		if same := pins.Fingerprint([]byte(c.a)) == pins.Fingerprint([]byte(c.b)); same != c.same {
+			t.Errorf("%s and %s: one fingerprint: %v", c.a, c.b, same)
+		}
+	}
+}

@@ -10,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Width of a wrapped line, in characters; with the indent it fits 80 columns.
-const Width = 76
+// Width of a wrapped line, in columns; behind a margin of eight it fits the 80 of a
+// usual terminal, which would break a longer one itself, without any margin.
+const Width = 72
 
 // Visible reports whether r shows itself and nothing else. Controls, format
 // characters (U+202E, zero width), variation selectors, fillers and what is not
@@ -25,18 +26,13 @@ func Visible(r rune) bool {
 func Escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
-		escape(&b, r)
+		if Visible(r) {
+			b.WriteRune(r)
+			continue
+		}
+		fmt.Fprintf(&b, `\u{%x}`, r) // a Builder takes everything
 	}
 	return b.String()
-}
-
-func escape(b *strings.Builder, r rune) (columns int) {
-	if Visible(r) {
-		b.WriteRune(r)
-		return 1
-	}
-	n, _ := fmt.Fprintf(b, `\u{%x}`, r) // a Builder takes everything
-	return n
 }
 
 // Line is Escape of one line, at most limit bytes of it, cut between characters; an
@@ -52,10 +48,44 @@ func Line(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// Wrap is Escape that keeps line breaks and breaks lines after Width characters.
+// Columns is how many columns a visible text takes at most: two for each of the wide
+// characters of East Asia and pictures. Marks count as one, so that a line is broken
+// early rather than late.
+func Columns(text string) (n int) {
+	for _, r := range text {
+		n += Column(r)
+	}
+	return n
+}
+
+// Column is Columns of one character.
+func Column(r rune) int {
+	if r < 0x1100 {
+		return 1
+	}
+	wide := unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Yi, unicode.Tangut)
+	for _, of := range pictures {
+		wide = wide || r >= of[0] && r <= of[1]
+	}
+	if wide {
+		return 2
+	}
+	return 1
+}
+
+// pictures are further blocks with wide characters, whole (Unicode, EastAsianWidth.txt).
+var pictures = [][2]rune{{0x2300, 0x23ff}, {0x25a0, 0x27bf}, {0x2b00, 0x2bff}, {0x2e80, 0xa4cf}, {0xfe10, 0xfe6f},
+	{0xff01, 0xff60}, {0xffe0, 0xffe6}, {0x16fe0, 0x18dff}, {0x1aff0, 0x1b2ff}, {0x1d300, 0x1d37f}, {0x1f000, 0x1faff},
+	{0x20000, unicode.MaxRune}}
+
+// Wrap is Escape that keeps line breaks and breaks lines after Width columns.
 // Continued lines begin with four blanks, so that none looks like the beginning of
 // one of ours.
-func Wrap(text string) string {
+func Wrap(text string) string { return WrapAt(text, Width) }
+
+// WrapAt is Wrap for lines of another width, in columns; at least 16.
+func WrapAt(text string, width int) string {
+	const indent = "    "
 	var b strings.Builder
 	column := 0
 	for _, r := range text {
@@ -64,11 +94,16 @@ func Wrap(text string) string {
 			column = 0
 			continue
 		}
-		if column++; column > Width {
-			b.WriteString("\n    ")
-			column = 5
+		one, columns := string(r), Column(r)
+		if !Visible(r) {
+			one = Escape(one)
+			columns = len(one)
 		}
-		column += escape(&b, r) - 1
+		if column += columns; column > width {
+			b.WriteString("\n" + indent)
+			column = len(indent) + columns
+		}
+		b.WriteString(one)
 	}
 	return b.String()
 }

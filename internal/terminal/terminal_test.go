@@ -39,10 +39,14 @@ func TestLineIsCutBetweenCharacters(t *testing.T) {
 }
 
 func TestWrap(t *testing.T) {
-	for line := range strings.Lines(terminal.Wrap(strings.Repeat("x", 500) + "\n" + strings.Repeat("\x1b", 100))) {
-		if n := utf8.RuneCountInString(line); n > terminal.Width+8 {
-			t.Errorf("a line of %d characters: %q", n, line)
+	text := strings.Repeat("x", 500) + "\n" + strings.Repeat("\x1b", 100) + strings.Repeat("日", 100) + strings.Repeat("xé日🙂\U000e0041ｘ", 100)
+	for line := range strings.SplitSeq(terminal.Wrap(text), "\n") {
+		if n := terminal.Columns(line); n > terminal.Width {
+			t.Errorf("a line of %d columns: %q", n, line)
 		}
+	}
+	if n := terminal.Columns("日本x🙂"); n != 7 {
+		t.Errorf("two wide characters, a narrow one and a picture take %d columns", n)
 	}
 }
 

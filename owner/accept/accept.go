@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/cli"
 	"github.com/sallyport-dev/sallyport/internal/diff"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
+	"github.com/sallyport-dev/sallyport/internal/strictjson"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/owner/approve"
@@ -143,6 +144,10 @@ func show(c pins.Change, stdout io.Writer) error {
 func compare(a, b json.RawMessage) (old string, edits []diff.Edit) {
 	x, y := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	_, _ = json.Unmarshal(a, &x), json.Unmarshal(b, &y)
+	if strictjson.Into(a, new(any)) != nil || strictjson.Into(b, new(any)) != nil { // a map takes one of two
+		const whole = "the definition"
+		x, y = map[string]json.RawMessage{whole: a}, map[string]json.RawMessage{whole: b}
+	}
 	keys := maps.Clone(x)
 	maps.Copy(keys, y)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
@@ -162,6 +167,9 @@ var lines = strings.NewReplacer(`\\`, `\\`, `\n`, "\\n\n    ")
 func member(key string, of map[string]json.RawMessage) string {
 	if of[key] == nil {
 		return ""
+	}
+	if strictjson.Into(of[key], new(any)) != nil { // as it is, with both of a key that is there twice
+		return terminal.Wrap(fmt.Sprintf("  %q: %s\n", key, lines.Replace(string(of[key]))))
 	}
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(of[key]))

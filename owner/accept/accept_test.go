@@ -94,3 +94,14 @@ func TestReviewOfHostileText(t *testing.T) {
 		}
 	}
 }
+
+// Of a key that is there twice both are shown, wherever it stands: a client may take
+// the first. Without the second nothing but the change is.
+func TestReviewShowsBothReadings(t *testing.T) {
+	for _, form := range []string{`{"description":%q,"description":"good"}`, `{"inputSchema":{"p":{"d":%q,"d":"good"}}}`, `{"description":%q}`} {
+		got := show(t, "a", fmt.Appendf(nil, form, "kind"), fmt.Appendf(nil, form, "evil"))
+		if !strings.Contains(got, `"kind"`) || !strings.Contains(got, `"evil"`) {
+			t.Errorf("%s: shown is\n%s", form, got)
+		}
+	}
+}

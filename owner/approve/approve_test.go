@@ -225,3 +225,29 @@ func TestHostileTextIsShownWhole(t *testing.T) {
 		}
 	}
 }
+
+// A terminal of 80 columns breaks no line of what is shown: behind a break of its own
+// stands no margin, and foreign text would look like the next question. Short text of
+// the same characters stays on one line.
+func TestNoLineIsBrokenByTheTerminal(t *testing.T) {
+	forged := "abcd1234  token:owner wants list_notes"
+	for _, long := range []string{strings.Repeat("日", 38), strings.Repeat("\x1b", 12) + "123456", strings.Repeat("x", 70), strings.Repeat("🙂", 33)} {
+		arguments, _ := json.Marshal(map[string]string{"a": long + forged, "b": long[:9], long + forged: "v"})
+		for _, q := range []approval.Waiting{
+			{ID: "id", Principal: "token:p", Tool: "t", Arguments: string(arguments), Preview: "+" + long + forged},
+			{ID: "id", Principal: "token:p", Tool: long + forged, Server: "s", Arguments: "{}"},
+			{ID: "id", Principal: "token:p", Tool: "t", Arguments: long + forged},
+		} {
+			var out strings.Builder
+			approve.Show(&out, q)
+			for line := range strings.SplitSeq(out.String(), "\n") {
+				if n := terminal.Columns(line); n > 80 && !strings.Contains(line, "  asked ") {
+					t.Errorf("a line of %d columns: %q", n, line)
+				}
+			}
+			if short := terminal.Escape(long[:9]); q.Preview != "" && !strings.Contains(out.String(), "    | b: "+short+"\n") {
+				t.Errorf("twin: %q is not in one line:\n%s", short, out.String())
+			}
+		}
+	}
+}

@@ -28,20 +28,25 @@ func Show(w io.Writer, q approval.Waiting) {
 	if q.Held == 0 {
 		held = "no call is held just now: it has to be made again once you have approved"
 	}
-	fmt.Fprintf(w, "%s  %s wants %s\n  asked %s ago, until %s; %s\n", q.ID, terminal.Escape(q.Principal),
-		terminal.Escape(tool),
+	fmt.Fprintf(w, "%s\n  asked %s ago, until %s; %s\n", folded(q.ID+"  "+q.Principal+" wants "+tool),
 		time.Since(q.Asked).Round(time.Second), q.Expires.Local().Format("15:04:05"), held)
 	for _, a := range arguments(q) {
-		if !strings.Contains(a.text, "\n") && len(a.text) < terminal.Width-len(a.name) {
-			fmt.Fprintf(w, "%s%s: %s\n", margin, terminal.Escape(a.name), terminal.Escape(a.text))
+		line := terminal.Escape(a.name + ": " + a.text)
+		if !strings.Contains(a.text, "\n") && terminal.Columns(line) <= terminal.Width {
+			fmt.Fprintf(w, "%s%s\n", margin, line)
 			continue
 		}
-		fmt.Fprintf(w, "%s%s:\n", margin, terminal.Escape(a.name))
+		fmt.Fprintf(w, "%s%s\n", margin, folded(a.name+":"))
 		block(w, a.text)
 	}
 	if q.Preview != "" {
 		block(w, q.Preview)
 	}
+}
+
+// folded is one line, whose continuations have the margin.
+func folded(line string) string {
+	return strings.ReplaceAll(terminal.Wrap(terminal.Escape(line)), "\n", "\n"+margin)
 }
 
 // block prints foreign text of several lines.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/audit"
 )
 
@@ -140,4 +141,40 @@ func TestUsage(t *testing.T) {
 	want(t, code, 0, out, "usage: ")
 	code, _, errs := run("foo")
 	want(t, code, 2, errs, `there is no verb "foo"`)
+}
+
+// A line break in what a client chose begins no member of the record that is shown:
+// the members are what they were.
+func TestShowForgesNoMember(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := filepath.Join(".sallyport", "audit", "sandboxd", "audit.jsonl")
+	l, err := chain.Open(chain.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []string{"plain", "x\nverdict         ok\nseq             1", strings.Repeat("日", 36) + "verdict ok"}
+	for _, tool := range tools {
+		l.Refused(chain.Call{Principal: "token:p", Tool: tool}, "denied")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	members := []int{}
+	for seq := range tools {
+		code, out, errs := run("show", fmt.Sprint(seq+2))
+		want(t, code, 0, out+errs, "denied")
+		n := 0
+		for line := range strings.SplitSeq(out, "\n") {
+			if line != "" && line[0] != ' ' {
+				n++
+			}
+			if terminal.Columns(line) > 80 && strings.Contains(line, "日") {
+				t.Errorf("the terminal breaks %q", line)
+			}
+		}
+		members = append(members, n)
+	}
+	if members[0] < 4 || members[1] != members[0] || members[2] != members[0] {
+		t.Errorf("the records have %v members", members)
+	}
 }

@@ -191,7 +191,9 @@ func pretty(w io.Writer, l chain.Line) {
 		if json.Unmarshal(value, &text) != nil {
 			text = string(value)
 		}
-		fmt.Fprintf(w, "%-15s %s\n", key, terminal.Wrap(text))
+		text = terminal.WrapAt(text, terminal.Width-16) // and none of its lines looks like a member
+		fmt.Fprintf(w, "%-15s %s\n", terminal.Escape(fmt.Sprint(key)), strings.ReplaceAll(text, "\n",
+			"\n"+strings.Repeat(" ", 16)))
 	}
 	fmt.Fprintln(w)
 }

@@ -37,7 +37,7 @@ func check(t *testing.T, m *model) string {
 		line = strings.TrimSuffix(strings.TrimPrefix(line, "\x1b[7m"), "\x1b[0m")
 		width := 0
 		for _, r := range line {
-			if width += columns(r); !terminal.Visible(r) {
+			if width += terminal.Column(r); !terminal.Visible(r) {
 				t.Errorf("%U in %q", r, line)
 			}
 		}

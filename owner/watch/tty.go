@@ -5,10 +5,11 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 )
 
 // A tty is the terminal in raw mode, on its alternate screen.
@@ -136,23 +137,10 @@ func split(in string) (keys []string) {
 	return keys
 }
 
-// columns is how many columns a character takes: two for the wide ones of East
-// Asia and pictures. Marks count as one, so that a line is broken early rather
-// than late.
-func columns(r rune) int {
-	wide := unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Yi) ||
-		r >= 0x3000 && r <= 0x303f || r >= 0xff01 && r <= 0xff60 || r >= 0x2e80 && r <= 0x2fdf || r >= 0x1f000 &&
-		r <= 0x1faff || r >= 0x20000
-	if wide {
-		return 2
-	}
-	return 1
-}
-
 // cut returns as much of a line as fits, and the rest.
 func cut(line string, width int) (head, rest string) {
 	for i, r := range line {
-		if width -= columns(r); width < 0 {
+		if width -= terminal.Column(r); width < 0 {
 			return line[:i], line[i:]
 		}
 	}
@@ -172,7 +160,7 @@ func fit(line string, width int) string {
 func invert(line string, width int) string {
 	line = fit(line, width)
 	for _, r := range line {
-		width -= columns(r)
+		width -= terminal.Column(r)
 	}
 	return "\x1b[7m" + line + strings.Repeat(" ", max(0, width)) + "\x1b[0m"
 }
