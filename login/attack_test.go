@@ -139,7 +139,7 @@ func TestRegistration(t *testing.T) {
 			// a semicolon, as an array, on loopback. The twin has a parameter of the client's.
 			"https://q.example/cb?app=1&statement=2", "https://q.example/cb?code=1", "https://q.example/cb?app=1&state=x", "https://q.example/cb?iss=https://evil.example",
 			"https://q.example/cb?error=x", "https://q.example/cb?error_description=x", "https://q.example/cb?%63ode=1", "https://q.example/cb?CODE=1", "https://q.example/cb?a=1;code=2",
-			"https://q.example/cb?code[]=1", "https://q.example/cb?+code=1", "https://q.example/cb?code", "https://q.example/cb?a=%zz", "http://localhost:1/cb?code=1",
+			"https://q.example/cb?code[]=1", "https://q.example/cb?code[%0A]=1", "https://q.example/cb?+code=1", "https://q.example/cb?code", "https://q.example/cb?a=%zz", "http://localhost:1/cb?code=1",
 		},
 		"token_endpoint_auth_method": "client_secret_basic",
 		"grant_types":                []string{"authorization_code", "refresh_token"}, "client_name": "Cur\u202esor\n",

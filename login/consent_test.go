@@ -111,6 +111,36 @@ func TestHostOfPages(t *testing.T) {
 	}
 }
 
+// A host is the same with and without the default port of the issuer's scheme, which
+// browsers leave out and some proxies write, and another with any other port.
+func TestPortOfPages(t *testing.T) {
+	for issuer, hosts := range map[string]map[string]int{
+		"https://h.example/mcp-login": {"h.example": 200, "h.example:443": 200, "h.example:80": 421,
+			"h.example:8443": 421, "[h.example]": 421},
+		"https://h.example:443/mcp-login":  {"h.example": 200, "h.example:443": 200, "h.example:80": 421},
+		"https://h.example:80/mcp-login":   {"h.example:80": 200, "h.example": 421, "h.example:443": 421},
+		"https://h.example:8443/mcp-login": {"h.example:8443": 200, "h.example": 421},
+		"http://localhost/mcp-login":       {"localhost": 200, "localhost:80": 200, "localhost:443": 421},
+		"http://localhost:443/mcp-login":   {"localhost:443": 200, "localhost": 421, "localhost:80": 421},
+		"http://[::1]/mcp-login":           {"[::1]": 200, "[::1]:80": 200, "[::1]:443": 421, "[::1:80]": 421},
+	} {
+		r := prepare(t, func(c map[string]any) { c["issuer"] = issuer })
+		r.start()
+		for host, want := range hosts {
+			req, err := http.NewRequest("GET", r.origin+"/mcp-login/", nil)
+			check(t, err)
+			req.Host = host
+			resp, err := http.DefaultClient.Do(req)
+			check(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s at the host %s: %d, want %d", issuer, host, resp.StatusCode, want)
+			}
+		}
+		r.kill()
+	}
+}
+
 // A session exists only after the owner was proved, and has a new name each time: none
 // can be planted beforehand.
 func TestSessionFixation(t *testing.T) {

@@ -14,13 +14,17 @@ func bearerToken(values []string) string {
 	if len(values) != 1 || len(values[0]) > 16<<10 {
 		return ""
 	}
-	scheme, text, _ := strings.Cut(values[0], " ")
+	scheme, text, _ := strings.Cut(bare(values[0]), " ")
 	text = strings.TrimLeft(text, " ")
 	if !strings.EqualFold(scheme, "bearer") || strings.ContainsAny(text, " \t,") {
 		return ""
 	}
 	return text
 }
+
+// bare is a header's value without blanks around it. HTTP/1 has taken them off, HTTP/2
+// has not, and headers that are known are known without them.
+func bare(value string) string { return strings.Trim(value, " \t") }
 
 // authenticate finds out who calls.
 func authenticate(c *call) bool {

@@ -34,7 +34,7 @@ func admitOther(c *call, plain bool) bool {
 	if (!plain && !checkPath(c)) || (odd && !refuseForm(c)) {
 		return false
 	}
-	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[o[0]]) {
+	if o := h["Origin"]; o != nil && (len(o) != 1 || !e.origins[bare(o[0])]) {
 		return refuse(c, http.StatusForbidden, "origin", "this Origin is not in allowedOrigins")
 	}
 	if uint64(c.now-c.secrets.read) > e.keep {

@@ -33,11 +33,12 @@ func TestKnownPair(t *testing.T) {
 	fresh := newPair(t, settings)
 	values := map[string][]string{
 		"Authorization": {"Bearer " + clientToken, "Bearer " + clientToken, "Bearer " + clientToken,
-			"Bearer " + otherToken, "bearer " + clientToken, "Bearer  " + clientToken, "Bearer " + serverToken,
+			"Bearer " + otherToken, "bearer " + clientToken, "Bearer  " + clientToken, "Bearer " + clientToken + " \t",
+			" Bearer " + clientToken, "Bearer " + serverToken,
 			"Bearer old-old-old-old-old-old-old-old-old", "Basic x", ""},
 		"Content-Type": {"application/json", "application/json", "application/json",
 			"application/json; charset=utf-8", "text/plain"},
-		"Origin":           {"https://a.example", "https://b.example"},
+		"Origin":           {"https://a.example", "https://b.example", "https://a.example ", " "},
 		"Content-Encoding": {"gzip"}, "Upgrade": {"h2c", "websocket"}, "Cookie": {"a=b"}, "X_Sallyport-Tools": {"*"},
 		"X-Sallyport-Principal": {"token:b"},
 		"X-Any":                 {"1", "2"}, "Mcp-Method": {"tools/call", "tools/list"},

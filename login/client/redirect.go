@@ -34,7 +34,7 @@ var printable = regexp.MustCompile("^[!$-&(-;=?A-[\\]^_`a-z{|}~]{1,1000}$")
 
 // ours are the parameters of our answer (RFC 6749, section 4.1.2; RFC 9207). With one of
 // them registered a client would get two, and might believe the wrong one.
-var ours = regexp.MustCompile(`(?i)^\s*(code|state|iss|error(_description|_uri)?)\s*(\[.*)?$`)
+var ours = regexp.MustCompile(`(?is)^\s*(code|state|iss|error(_description|_uri)?)\s*(\[.*)?$`)
 
 // cursorLink is Cursor's, the only redirect URI with an app's own scheme that is taken.
 const cursorLink = "cursor://anysphere.cursor-mcp/oauth/callback"

@@ -27,11 +27,13 @@ type Server struct {
 	code     owner.Code
 	secret   []byte // of cookies and passkey states
 	secure   bool
-	host     string // the issuer's, which alone has the owner's pages
-	limit    limiter
-	log      *slog.Logger
-	cross    *http.CrossOriginProtection
-	routes   map[string]route
+	// host is the issuer's, which alone has the owner's pages, without the port that is
+	// usual: browsers leave that out, and some proxies write it.
+	host, usual string
+	limit       limiter
+	log         *slog.Logger
+	cross       *http.CrossOriginProtection
+	routes      map[string]route
 }
 
 // route is what answers one path. Clients' endpoints are open to every origin, since no
@@ -52,7 +54,8 @@ func New(i *issue.Issuer, log *slog.Logger) (*Server, error) {
 	if wrong != nil {
 		return nil, wrong
 	}
-	s.host = strings.TrimSuffix(strings.TrimSuffix(u.Host, ":443"), ":80") // as browsers write it
+	s.usual = map[bool]string{true: ":443", false: ":80"}[s.secure]
+	s.host = strings.TrimSuffix(u.Host, s.usual)
 	var err error
 	s.byHand, err = client.ByHand(i.Config)
 	s.passkeys, wrong = owner.NewPasskeys(i.Config.Issuer, s.secret)
@@ -116,7 +119,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != to.method && (r.Method != http.MethodHead || to.method != http.MethodGet):
 		h.Set("Allow", to.method)
 		fail(w, http.StatusMethodNotAllowed, "invalid_request", "use "+to.method)
-	case !to.open && !strings.EqualFold(r.Host, s.host):
+	case !to.open && !strings.EqualFold(strings.TrimSuffix(r.Host, s.usual), s.host):
 		fail(w, http.StatusMisdirectedRequest, "invalid_request", "the owner's pages are at "+s.Config.Issuer+
 			" only: open that, and let proxies pass on the Host header")
 	case !to.open && (s.cross.Check(r) != nil || r.ParseForm() != nil):
