@@ -49,7 +49,7 @@ func (w *Walk) authorize(ctx context.Context) {
 	}
 	if w.refuses(a) {
 		w.stumble("authorize-refused", "GET %s with scope %q: %d %s %s", w.server.Authorization, q.Get("scope"),
-			a.status, a.header.Get("Location"), a.short())
+			a.status, a.header.Get("Location"), w.short(a))
 		return
 	}
 	w.secrets = append(w.secrets, w.verifier)

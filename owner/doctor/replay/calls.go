@@ -34,7 +34,7 @@ func (w *Walk) calls(ctx context.Context) {
 		} `json:"result"`
 	}
 	if json.Unmarshal(message(a.body), &list) != nil || list.Result == nil {
-		w.stumble("call-failed", "tools/list: %s", a.short())
+		w.stumble("call-failed", "tools/list: %s", w.short(a))
 		return
 	}
 	if session != "" {
@@ -49,9 +49,9 @@ func (w *Walk) passed(a *answer, method string) bool {
 		w.stumble("authorized-then-401", "%s with the token: 401 %s; %s", method, a.header.Get("WWW-Authenticate"),
 			claimsOf(w.token.Access))
 	case a.status == 403:
-		w.stumble("forbidden", "%s with the token: 403 %s; %s", method, a.short(), claimsOf(w.token.Access))
+		w.stumble("forbidden", "%s with the token: 403 %s; %s", method, w.short(a), claimsOf(w.token.Access))
 	case a.status < 200 || a.status > 299:
-		w.stumble("call-failed", "%s with the token: %d %s", method, a.status, a.short())
+		w.stumble("call-failed", "%s with the token: %d %s", method, a.status, w.short(a))
 	default:
 		return true
 	}

@@ -31,7 +31,7 @@ func (w *Walk) challenged(ctx context.Context) {
 	case a.status >= 300 && a.status < 400:
 		w.stumble("redirected", "%s: %d to %s", a.what, a.status, a.header.Get("Location"))
 	case a.status != 401:
-		w.stumble("not-401", "%s without a token: %d %s", a.what, a.status, a.short())
+		w.stumble("not-401", "%s without a token: %d %s", a.what, a.status, w.short(a))
 	case !strings.HasPrefix(strings.ToLower(w.challenge), "bearer"):
 		w.stumble("no-challenge", "%s: 401, WWW-Authenticate: %q", a.what, w.challenge)
 	case parameter(w.challenge, "resource_metadata") == "":
@@ -79,12 +79,12 @@ func (w *Walk) resourceMetadata(ctx context.Context) {
 	typed := w.URL.String()
 	switch {
 	case !a.document(&w.resource):
-		w.stumble("not-json", "%s: %s", a.what, a.short())
+		w.stumble("not-json", "%s: %s", a.what, w.short(a))
 	case w.step.Strict && w.resource.Resource != typed, !w.step.Strict && !strings.HasPrefix(typed+"/",
 		strings.TrimSuffix(w.resource.Resource, "/")+"/"):
 		w.stumble("resource-differs", "%s: resource is %s", a.what, differs(w.resource.Resource, typed))
 	case len(w.resource.Servers) == 0:
-		w.stumble("no-server", "%s: %s", a.what, a.short())
+		w.stumble("no-server", "%s: %s", a.what, w.short(a))
 	default:
 		w.ok("%s: resource is the URL, the issuer %s", a.what, w.resource.Servers[0])
 	}
@@ -148,11 +148,11 @@ func (w *Walk) serverMetadata(ctx context.Context) {
 	}
 	switch {
 	case !a.document(&w.server):
-		w.stumble("not-json", "%s: %s", a.what, a.short())
+		w.stumble("not-json", "%s: %s", a.what, w.short(a))
 	case w.step.Strict && w.server.Issuer != issuer:
 		w.stumble("issuer-differs", "%s: issuer is %s", a.what, differs(w.server.Issuer, issuer))
 	case w.server.Authorization == "" || w.server.Token == "":
-		w.stumble("no-endpoints", "%s: %s", a.what, a.short())
+		w.stumble("no-endpoints", "%s: %s", a.what, w.short(a))
 	case !slices.Contains(w.server.Challenges, "S256"):
 		w.stumble("no-s256", "%s: code_challenge_methods_supported is %q", a.what, w.server.Challenges)
 	default:

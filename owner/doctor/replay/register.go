@@ -48,15 +48,20 @@ func (w *Walk) registerOnce(ctx context.Context) bool {
 		return false
 	}
 	var got map[string]any
+	isJSON := a.document(&got)
+	for _, name := range []string{"client_secret", "registration_access_token"} { // unasked
+		secret, _ := got[name].(string)
+		w.secrets = append(w.secrets, secret)
+	}
 	switch {
 	case a.status == 429:
 		w.stumble("registration-limited", "%s: 429, Retry-After %q", a.what, a.header.Get("Retry-After"))
 	case a.status != 201 && a.status != 200:
-		w.stumble("registration-refused", "%s with %s: %d %s", a.what, raw, a.status, a.short())
-	case !a.document(&got):
-		w.stumble("not-json", "%s: %s", a.what, a.short())
+		w.stumble("registration-refused", "%s with %s: %d %s", a.what, raw, a.status, w.short(a))
+	case !isJSON:
+		w.stumble("not-json", "%s: %s", a.what, w.short(a))
 	case w.step.NoNulls && slices.Contains(slices.Collect(maps.Values(got)), any(nil)):
-		w.stumble("registration-null", "%s: %s", a.what, a.short())
+		w.stumble("registration-null", "%s: %s", a.what, w.short(a))
 	default:
 		w.client, _ = got["client_id"].(string)
 		return w.registered(a, got, uris)
@@ -77,7 +82,7 @@ func (w *Walk) registered(a *answer, got map[string]any, uris []string) bool {
 		}
 	}
 	if w.client == "" {
-		w.stumble("registration-refused", "%s: there is no client_id: %s", a.what, a.short())
+		w.stumble("registration-refused", "%s: there is no client_id: %s", a.what, w.short(a))
 	}
 	return w.client != ""
 }

@@ -79,8 +79,10 @@ func (w *Walk) read(a *answer, refused string) *tokens {
 	switch {
 	case a.status >= 300 && a.status < 400:
 		w.stumble("token-redirects", "%s: %d to %s", a.what, a.status, a.header.Get("Location"))
+	case !isJSON && a.status < 300: // it may hold tokens that nobody can tell from the rest
+		w.stumble("token-not-json", "%s: %d %s, %d bytes", a.what, a.status, a.header.Get("Content-Type"), len(a.body))
 	case !isJSON:
-		w.stumble("token-not-json", "%s: %d %s %s", a.what, a.status, a.header.Get("Content-Type"), a.short())
+		w.stumble("token-not-json", "%s: %d %s %s", a.what, a.status, a.header.Get("Content-Type"), w.short(a))
 	case a.status != 200 || got.Access == "" || !strings.EqualFold(got.Type, "bearer"):
 		w.stumble(refused, "%s: %d, error %q %s, token_type %q", a.what, a.status, got.Error, got.Description, got.Type)
 	default:

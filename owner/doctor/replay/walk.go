@@ -98,16 +98,21 @@ func (w *Walk) stumble(name, format string, args ...any) {
 
 func (w *Walk) add(r Result) {
 	r.Step, r.Source, r.Reconstructed = w.step.Do, w.step.Source, w.step.Reconstructed
-	for _, secret := range w.secrets {
-		if secret != "" {
-			r.Text = strings.ReplaceAll(r.Text, secret, "(secret)")
-		}
-	}
-	r.Text = terminal.Line(r.Text, 400)
+	r.Text = terminal.Line(w.masked(r.Text), 400)
 	w.results = append(w.results, r)
 	if w.Say != nil {
 		w.Say(r)
 	}
+}
+
+// masked is a text without the secrets of the walk.
+func (w *Walk) masked(text string) string {
+	for _, secret := range w.secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "(secret)")
+		}
+	}
+	return text
 }
 
 // answer is what a server said.
@@ -155,12 +160,13 @@ func (w *Walk) try(ctx context.Context, method, to string, body []byte, header m
 
 // document reads an answer as one JSON object.
 func (a *answer) document(into any) bool {
-	return json.Unmarshal(a.body, into) == nil && a.body[0] == '{'
+	return json.Unmarshal(a.body, into) == nil && bytes.TrimLeft(a.body, " \t\r\n")[0] == '{'
 }
 
-// short is the beginning of a body, for reports.
-func (a *answer) short() string {
-	text := strings.TrimSpace(string(a.body))
+// short is the beginning of a body, for reports: cut after its secrets are out, so that
+// no part of one is left.
+func (w *Walk) short(a *answer) string {
+	text := strings.TrimSpace(w.masked(string(a.body)))
 	return text[:min(len(text), 120)]
 }
 
