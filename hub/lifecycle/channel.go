@@ -309,7 +309,7 @@ func (ch *channel) pin(all [][]byte, m *jsonrpc.Message) error {
 	for _, name := range changed {
 		tools[name] = tool{withheld: true}
 		s.cfg.Log.Warn("a tool's definition changed: it is withheld until `sallyport accept "+s.cfg.Name+"`", "tool",
-			name)
+			name[:min(len(name), 100)])
 	}
 	ch.tools = tools
 	result := jsonrpc.Splice(m.Raw, jsonrpc.Edit{At: m.Find(m.Result(), "tools"), New: array(all)},

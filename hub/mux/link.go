@@ -74,7 +74,8 @@ type Link struct {
 	conn  upstream.Conn
 	opt   Options
 	done  chan struct{}
-	noise atomic.Int64 // lines that were not JSON
+	noise atomic.Int64     // lines that were not JSON
+	says  upstream.Chatter // for the log; read's alone
 
 	mu      sync.Mutex
 	next    int64

@@ -1,6 +1,7 @@
 package mux_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -171,5 +172,44 @@ func TestAnswersAreNotPaced(t *testing.T) {
 	answer := []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if !mux.Answers(l, answer) || mux.Answers(l, answer) {
 		t.Error("the first answer is paced, or the second is not")
+	}
+}
+
+// logged counts the records of a log, and the longest.
+type logged struct {
+	slog.Handler
+	records, longest atomic.Int64
+}
+
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
+	size := int64(0)
+	r.Attrs(func(a slog.Attr) bool { size += int64(len(a.Value.String())); return true })
+	l.records.Add(1)
+	l.longest.Store(max(l.longest.Load(), size))
+	return nil
+}
+
+func (*logged) Enabled(context.Context, slog.Level) bool { return true }
+
+// A server whose log messages belong to nobody fills no disk with them: neither by
+// their number nor by their length. A single one is logged.
+func TestLogMessagesAreBounded(t *testing.T) {
+	for _, line := range []string{`"info","data":"x"`, `"` + strings.Repeat("l", 100_000) + `","data":"` + strings.Repeat("d", 100_000) + `"`} {
+		log := &logged{Handler: slog.DiscardHandler}
+		conn := &endless{mute: make(mute), line: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":` + line + `}}`}
+		l := mux.New(conn, mux.Options{Ended: func(*mux.Link, error) {}, Log: slog.New(log)})
+		begin := time.Now()
+		for conn.lines.Load() < 300 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		n, seconds := log.records.Load(), 1+int64(time.Since(begin)/time.Second)
+		if n == 0 || n > (seconds+1)*upstream.MaxLogged {
+			t.Errorf("%d lines were logged in %d s", n, seconds)
+		}
+		if n := log.longest.Load(); n > 1100 {
+			t.Errorf("a record of %d bytes", n)
+		}
+		close(conn.mute)
+		l.Close()
 	}
 }

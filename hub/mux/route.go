@@ -189,8 +189,11 @@ func (l *Link) notify(m *jsonrpc.Message) {
 		sink.Deliver(m.Raw, false)
 	} else if len(audience) == 0 && l.opt.Log != nil { // it may belong to any client, so it is the owner's
 		data := m.Bytes(m.Param("data"))
-		l.opt.Log.Info("the server says", "level", m.Text(m.Param("level")), "data",
-			string(data[:min(len(data), 1000)]))
+		level := m.Text(m.Param("level"))
+		l.says.Say(func(omitted int) {
+			l.opt.Log.Info("the server says", "level", level[:min(len(level), 20)], "data",
+				string(data[:min(len(data), 1000)]), "omitted", omitted)
+		})
 	}
 }
 

@@ -1,6 +1,9 @@
 package upstream
 
-import "time"
+import (
+	"io"
+	"time"
+)
 
 // HastenCancel shortens what a server gets to end a canceled request.
 func HastenCancel(d time.Duration) (undo func()) {
@@ -17,3 +20,6 @@ func Crowd(bytes int64) (give func()) {
 
 // Unfinished is how much is taken.
 func Unfinished() int64 { return unfinished.Load() }
+
+// LogLines is the writer of a server's stderr.
+func LogLines(log func(string)) io.WriteCloser { return logLines(log) }

@@ -80,17 +80,24 @@ func ended(r jail.Result) error {
 	return fmt.Errorf("the server exited with code %d", r.ExitCode)
 }
 
-// logLines is a writer that hands whole lines to log, each cut to 4 KiB.
+// logLines is a writer that hands whole lines to log, each cut to 4 KiB, as many as
+// Chatter lets pass.
 func logLines(log func(string)) io.WriteCloser {
 	r, w := io.Pipe()
 	go func() {
 		in := bufio.NewReaderSize(r, 4<<10)
+		var chatter Chatter
 		for {
 			line, long, err := in.ReadLine()
 			if err != nil {
 				return
 			}
-			log(string(line))
+			chatter.Say(func(omitted int) {
+				if omitted > 0 {
+					log(fmt.Sprintf("(%d lines left out: more than %d in a second)", omitted, MaxLogged))
+				}
+				log(string(line))
+			})
 			for long && err == nil {
 				_, long, err = in.ReadLine()
 			}

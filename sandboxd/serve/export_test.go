@@ -14,3 +14,6 @@ var Gitdir = gitdir
 
 // Surprises are what the start says about a workspace and its private directories.
 func Surprises(workspace, private string) []string { return surprises(workspace, private) }
+
+// Reports logs modes that were changed back.
+var Reports = reports

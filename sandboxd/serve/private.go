@@ -139,12 +139,34 @@ func (b *Box) keepModes(set Settings, log *slog.Logger) {
 	}
 	paths := append(slices.Clip(set.KeepModes), set.TokenFile, set.EgressKeyFile, set.OwnerKeyFile)
 	m, err := command.KeepModes(slices.DeleteFunc(paths, func(p string) bool { return p == "" }),
-		func(path string, mode uint32) {
-			log.Warn("a command changed the mode of "+path+": it was changed back", "mode", fmt.Sprintf("%04o", mode))
-		})
+		reports(log))
 	if err != nil {
 		log.Warn("commands can change the modes of keys and tokens: " + err.Error())
 		return
 	}
 	b.onClose(m.Close)
+}
+
+// reports logs modes that were changed back: of each path one a second, or a command
+// that changes one over and over would fill the disk.
+func reports(log *slog.Logger) func(path string, mode uint32) {
+	type past struct {
+		at   time.Time
+		more int
+	}
+	said := map[string]*past{}
+	return func(path string, mode uint32) {
+		p := said[path]
+		if p == nil {
+			p = &past{}
+			said[path] = p
+		}
+		if time.Since(p.at) < time.Second {
+			p.more++
+			return
+		}
+		log.Warn("a command changed the mode of "+path+": it was changed back", "mode", fmt.Sprintf("%04o", mode),
+			"more_before", p.more)
+		*p = past{at: time.Now()}
+	}
 }
