@@ -204,6 +204,7 @@ func TestBrokenChains(t *testing.T) {
 		"backend-foreign":              {front: good, args: []string{"-backend", serve(t, status(404))}},
 		"backend-loopback":             {front: good, args: []string{"-backend", serve(t, hangUp{})}},
 		"traefik-old":                  {front: good, args: []string{"-traefik-api", serve(t, api("3.7.13", "enabled"))}},
+		"traefik-unknown":              {front: good, args: []string{"-traefik-api", serve(t, api("dev", "enabled"))}},
 		"traefik-router":               {front: good, args: []string{"-traefik-api", serve(t, api("3.7.18", "disabled"))}},
 	} {
 		t.Run(name, func(t *testing.T) {

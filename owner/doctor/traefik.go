@@ -30,12 +30,17 @@ func (w *walk) traefik() {
 	w.found("traefik", "traefik-unknown", "no -traefik-api and no container of Traefik's image here")
 }
 
+// version judges what Traefik calls itself. One that somebody built says "dev",
+// from which nothing follows.
 func (w *walk) version(v, source string) {
-	if !atLeast(v, 3, 7, 18) {
+	switch {
+	case !atLeast(v, 0, 0, 0):
+		w.found("traefik", "traefik-unknown", "%q is no version (%s)", v, source)
+	case !atLeast(v, 3, 7, 18):
 		w.found("traefik", "traefik-old", "%s (%s)", v, source)
-		return
+	default:
+		w.ok("traefik", "%s (%s)", v, source)
 	}
-	w.ok("traefik", "%s (%s)", v, source)
 }
 
 // api asks Traefik's API, which never gets a token.

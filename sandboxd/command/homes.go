@@ -74,13 +74,15 @@ func Person(principal string) string {
 }
 
 // dirName makes one path component of a person, differently for different ones.
+// Letters, digits, "-", "." and "_" alone: programs read "%3A" in a file: URL as
+// ":", "%" in a Makefile as a pattern, and "@" in a git+file: URL as a revision.
 func dirName(person string) string {
 	var b strings.Builder
 	for _, c := range []byte(person) {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '@' || c == '.' && b.Len() > 0 {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.' && b.Len() > 0 {
 			b.WriteByte(c)
 		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
+			fmt.Fprintf(&b, "_%02x", c)
 		}
 	}
 	return b.String()

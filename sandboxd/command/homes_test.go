@@ -28,7 +28,7 @@ func TestEachPersonHasAHome(t *testing.T) {
 	r, _, private := newRunner(t, 4096)
 	mallory, alice := "token:mallory", "oauth:alice@example.net#grant1"
 	outputOf(t, r, mallory, `echo 'exit 7' >~/.profile; printf '[alias]\n\tst = !echo mine\n' >~/.gitconfig; echo x >$TMPDIR/file; chmod -R a+rwX ~ $TMPDIR`)
-	theirs := filepath.Join(private, "token%3Amallory")
+	theirs := filepath.Join(private, "token_3amallory")
 	if _, err := os.Stat(filepath.Join(theirs, "home/.profile")); err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +106,10 @@ func TestHomesAreBounded(t *testing.T) {
 	for i := range 63 {
 		outputOf(t, r, fmt.Sprintf("token:t%d", i), ":")
 	}
-	if _, err := os.Stat(filepath.Join(private, "token%3Afirst/home/f")); err != nil {
+	if _, err := os.Stat(filepath.Join(private, "token_3afirst/home/f")); err != nil {
 		t.Errorf("used later, yet gone: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(private, "token%3Asecond")); err == nil {
+	if _, err := os.Stat(filepath.Join(private, "token_3asecond")); err == nil {
 		t.Error("65 are kept")
 	}
 }

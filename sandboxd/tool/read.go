@@ -52,8 +52,15 @@ func (s *Set) readFile(_ context.Context, _ *mcp.CallToolRequest, in readIn) (*r
 
 // text is the file's own text. What does not fit is not abridged in the middle,
 // as that could be taken for the file: it ends with a line, and says where to go on.
+// White space alone is named: models' APIs refuse a conversation with a blank text
+// in it (400, "text content blocks must contain non-whitespace text").
 func (o *readOut) text() string {
-	if len(o.Content) <= textLimit {
+	switch blank := strings.TrimSpace(o.Content) == ""; {
+	case o.Content == "":
+		return "[the file is empty]"
+	case blank && len(o.Content) <= textLimit-1024:
+		return o.Content + "[only white space]"
+	case !blank && len(o.Content) <= textLimit:
 		return o.Content
 	}
 	shown := output.Head(o.Content, textLimit-1024)

@@ -131,7 +131,8 @@ func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn,
 		return nil, errCanceled
 	case out.Running:
 		out.Handle = c.Handle
-		out.note("The command goes on in the background: read on with command_output, end it with stop_command.")
+		out.note("The command goes on in the background with the handle %s: read on with command_output, end it with "+
+			"stop_command.", c.Handle)
 	default:
 		s.runner.Forget(c)
 	}
