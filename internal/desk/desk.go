@@ -37,7 +37,13 @@ type Desk struct {
 	paused   map[string]string // principal, or "" for all, to the owner's reason
 	counts   map[string]int64  // of verdicts
 	watchers map[chan Event]struct{}
+
+	unattended bool
 }
+
+// Unattended says, before the first call, that the owner cannot reach this desk:
+// what would wait for approval is refused at once.
+func (d *Desk) Unattended() { d.unattended = true }
 
 // New makes the desk of a process. log may be nil with records nowhere.
 func New(records *audit.Log, log *slog.Logger) *Desk {

@@ -18,6 +18,13 @@ func (d *Desk) approve(t *Ticket) *Refusal {
 	if !t.call.Ask {
 		return nil
 	}
+	if d.unattended {
+		return &Refusal{"unattended", "This call needs the owner's approval, which this server cannot ask for: " +
+			"nothing " +
+			"was run. Do not repeat it; tell the user: start the server with MCP_OWNER_SOCKET and " +
+			"MCP_OWNER_KEY_FILE, " +
+			"or grant the tool without ask:."}
+	}
 	r, refusal := d.question(t.call)
 	if refusal != nil {
 		return refusal

@@ -54,6 +54,9 @@ func Open(set config.Owner, p Process) (*Office, error) {
 		return nil, errors.Join(err, o.Close())
 	}
 	o.Desk = desk.New(o.audit, p.Log)
+	if o.server == nil {
+		o.Desk.Unattended()
+	}
 	return o, nil
 }
 

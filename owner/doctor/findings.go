@@ -43,7 +43,7 @@ var Findings = map[string]Finding{
 	"owner-key": {Warn, "the key beside the socket is not the one that the server has read, or you may not read it",
 		"restart the server, which reads the key at its start; or run doctor as the account that owns " +
 			".sallyport/owner/key"},
-	"ask-unanswered": {Fail, "a call of that tool waits for an approval that nobody can give, and ends as pending",
+	"ask-unanswered": {Fail, "a call of that tool needs an approval that nobody can give, and is refused",
 		"start the server with MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE (make up sets both), or grant the tool " +
 			"without ask:"},
 
