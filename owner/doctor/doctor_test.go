@@ -124,7 +124,7 @@ func run(t *testing.T, args []string) result {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatalf("%v in %s", err, r.text)
 	}
-	if strings.Contains(r.text, secret) {
+	if strings.Contains(r.text, secret[:16]) { // nor its beginning
 		t.Errorf("the token was printed:\n%s", r.text)
 	}
 	r.lines = report.Lines
@@ -237,6 +237,16 @@ func TestTokenStaysAtItsOrigin(t *testing.T) {
 	}
 	if len(stolen) > 0 {
 		t.Errorf("another origin was asked: %q", stolen)
+	}
+}
+
+// Where a server repeats the token at the end of what a line shows, no part of it is left.
+func TestTokenAtTheCut(t *testing.T) {
+	for size := 150; size < 300; size += 15 {
+		ref := "https://evil.example/" + strings.Repeat("x", size) + secret
+		if r := examine(t, edge(endpoint(ref)), "-wait", "2s"); !r.has("endpoint-origin") {
+			t.Errorf("the endpoint was not looked at:\n%s", r.text)
+		}
 	}
 }
 

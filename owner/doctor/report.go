@@ -50,10 +50,10 @@ func (w *walk) found(boundary, name, format string, args ...any) {
 }
 
 func (w *walk) add(l Line) {
-	l.Proof = terminal.Line(l.Proof, 300)
-	if w.token != "" {
+	if w.token != "" { // before the cut, which could leave a part of it
 		l.Proof = strings.ReplaceAll(l.Proof, w.token, "(token)")
 	}
+	l.Proof = terminal.Line(l.Proof, 300)
 	w.lines = append(w.lines, l)
 	if w.say != nil {
 		w.say(l)
