@@ -97,6 +97,55 @@ func TestRefusalFloods(t *testing.T) {
 	}
 }
 
+// What is allowed has two records each, so floods of it end in refusals, which are bounded
+// as others are: whoever has one host, and speaks no TLS to it, pushes no record out
+// either. Another principal is served throughout.
+func TestAllowedFloods(t *testing.T) {
+	world.dns.Set("ok.example", "93.184.215.10")
+	limits := proxy.DefaultLimits
+	limits.Hour, limits.Refusals = 10, 5
+	e := serveHere(t, "ok.example", limits)
+	const commands, each = 4, 10
+	verdicts := map[string]int{}
+	for n := range commands {
+		c := e.commandOf(t, egresswire.Command{Principal: "token:flood", ID: strconv.Itoa(n), Rules: []string{"*"}})
+		for range each {
+			c.raw("CONNECT ok.example:443 HTTP/1.1\r\n\r\nno TLS at all, but bytes")
+			verdicts[c.refusal().Verdict]++
+		}
+		c.way.Close()
+		other := e.commandOf(t, egresswire.Command{Principal: "token:other" + strconv.Itoa(n), ID: "o", Rules: []string{"*"}})
+		if got, err := other.get("https://ok.example/"); err != nil {
+			t.Errorf("another principal: %q, %v", got, err)
+		}
+		other.way.Close()
+	}
+	if verdicts["no_tls"] != limits.Hour || verdicts["too_many"] != commands*each-limits.Hour {
+		t.Errorf("the commands are told %v", verdicts)
+	}
+	var begun, refused, counted int
+	awaitThat(t, "all are recorded or counted", func() bool {
+		begun, refused, counted = 0, 0, 0
+		for _, r := range e.records() {
+			more, isCount := detail(r, "more")
+			n, _ := strconv.Atoi(more)
+			switch {
+			case r["principal"] != "token:flood":
+			case isCount:
+				counted += n
+			case r["kind"] == "begin":
+				begun++
+			case r["kind"] == "refused":
+				refused++
+			}
+		}
+		return begun+refused+counted == commands*each
+	})
+	if begun != limits.Hour || refused != limits.Refusals {
+		t.Errorf("%d begun, %d refused, %d counted", begun, refused, counted)
+	}
+}
+
 // A command that waits for an egress that hangs ends when it is ended.
 func TestEgressHangs(t *testing.T) {
 	e := serveHung(t)

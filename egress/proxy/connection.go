@@ -62,6 +62,9 @@ func (s *Server) connection(l *lease, c *net.UnixConn, in *bufio.Reader) {
 		return
 	}
 	private, refusal := decision.Decide(h.target, l.command.Principal, l.granted, s.Ceiling, s.place())
+	if refusal == nil {
+		refusal = s.mayConnect(l)
+	}
 	if refusal != nil {
 		x.refuse(refusal, true)
 		return

@@ -18,6 +18,7 @@ type Limits struct {
 	Principal int           // connections of all commands of a principal at once
 	Total     int           // connections of a command in its life, refused ones included
 	Refusals  int           // of a principal in an hour that have a record of their own; more are counted
+	Hour      int           // connections of a principal in an hour that are allowed, each with its records
 	Bytes     int64         // of a command in its life, both ways together
 	Head      time.Duration // for a request's head, and for a ClientHello
 	Idle      time.Duration // without a byte in either direction
@@ -27,7 +28,7 @@ type Limits struct {
 // DefaultLimits leave package managers alone: the busiest open a few dozen
 // connections and fetch some hundred megabytes.
 var DefaultLimits = Limits{
-	Open: 128, Principal: 512, Total: 4096, Refusals: 20_000, Bytes: 4 << 30,
+	Open: 128, Principal: 512, Total: 4096, Refusals: 20_000, Hour: 50_000, Bytes: 4 << 30,
 	Head: 10 * time.Second, Idle: 5 * time.Minute, Life: time.Hour,
 }
 
@@ -97,27 +98,43 @@ func (s *Server) give(l *lease) {
 // maxHours is how many principals are remembered before the old ones are forgotten.
 const maxHours = 1024
 
-// An hour is when a principal's refusals began to be counted, and how many there were.
+// An hour is when a principal's connections began to be counted, and how many there
+// were: refused ones, and allowed ones.
 type hour struct {
-	since    time.Time
-	refusals int
+	since             time.Time
+	refusals, allowed int
 }
 
 // mayRecord counts a refusal of l's principal. It is false where the record would
 // push those of others out of what retention keeps: such a refusal is only counted.
 func (s *Server) mayRecord(l *lease) bool {
+	return s.count(l, func(h *hour) { h.refusals++ }).refusals <= s.Limits.Refusals
+}
+
+// mayConnect counts an allowed connection of l's principal. What is allowed is always
+// recorded, so that here the connection is refused.
+func (s *Server) mayConnect(l *lease) *decision.Refusal {
+	if s.count(l, func(h *hour) { h.allowed++ }).allowed <= s.Limits.Hour {
+		return nil
+	}
+	return decision.Refuse(decision.TooMany, "The commands of %s have made %d connections within an hour, which is "+
+		"the limit. Wait, or fetch more with each.", l.command.Principal, s.Limits.Hour)
+}
+
+// count adds to the hour of l's principal and returns it.
+func (s *Server) count(l *lease, add func(*hour)) hour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.hours[l.command.Principal]
 	if time.Since(h.since) > time.Hour {
 		h = hour{since: time.Now()}
 	}
-	h.refusals++
+	add(&h)
 	s.hours[l.command.Principal] = h
 	if len(s.hours) > maxHours {
 		maps.DeleteFunc(s.hours, func(_ string, h hour) bool { return time.Since(h.since) > time.Hour })
 	}
-	return h.refusals <= s.Limits.Refusals
+	return h
 }
 
 func (l *lease) count() {
