@@ -24,9 +24,10 @@ type Modes struct {
 
 // folder is held open: a command may close it to its owner too.
 type folder struct {
-	at   *os.File
-	path string
-	kept map[string]kept // by name; "" is the folder itself
+	at    *os.File
+	path  string
+	kept  map[string]kept // by name; "" is the folder itself
+	above bool            // of it only: nobody else may write in it and put others in the place of what is below
 }
 
 type kept struct {
@@ -35,8 +36,9 @@ type kept struct {
 }
 
 // KeepModes keeps those of paths that exist and that this account owns, as they
-// are now. A file that its owner replaces, or closes further to others, stays so.
-// Each change that is undone is reported to changed.
+// are now, and of their folders. A file that its owner replaces, or closes further
+// to others, stays so. In the folders above, nobody else comes to write. Each change
+// that is undone is reported to changed.
 func KeepModes(paths []string, changed func(path string, mode uint32)) (*Modes, error) {
 	m := &Modes{changed: changed, folders: map[string]*folder{}}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -59,23 +61,51 @@ func (m *Modes) keep(path string) error {
 	if err != nil {
 		return nil // not there
 	}
+	if real, err = filepath.Abs(real); err != nil {
+		return err
+	}
 	dir, name := filepath.Split(real)
-	f := m.folders[dir]
-	if f == nil {
-		at, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-		if err != nil {
-			return err
-		}
-		f = &folder{at: at, path: dir, kept: map[string]kept{}}
-		m.folders[dir] = f
-		f.look("", m.changed)
-		if _, err := unix.InotifyAddWatch(int(m.events.Fd()), dir,
-			unix.IN_ATTRIB|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_ONLYDIR); err != nil {
-			return fmt.Errorf("inotify on %s: %w", dir, err)
-		}
+	f, err := m.folder(filepath.Clean(dir), false)
+	if err != nil {
+		return err
 	}
 	f.look(name, m.changed)
+	for above := f.path; above != "/"; {
+		above = filepath.Dir(above)
+		var stat unix.Stat_t
+		if unix.Stat(above, &stat) != nil || int(stat.Uid) != os.Geteuid() {
+			continue // no command can change it
+		}
+		if _, err := m.folder(above, true); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// folder begins to watch one. What is kept of it for itself stays so.
+func (m *Modes) folder(path string, above bool) (*folder, error) {
+	f := m.folders[path]
+	if f != nil && (!f.above || above) {
+		return f, nil
+	}
+	if f == nil {
+		at, err := os.OpenFile(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil, err
+		}
+		f = &folder{at: at, path: path, kept: map[string]kept{}}
+		m.folders[path] = f
+		f.look("", m.changed)
+	}
+	events := uint32(unix.IN_ATTRIB | unix.IN_ONLYDIR)
+	if f.above = above; !above {
+		events |= unix.IN_CREATE | unix.IN_MOVED_TO
+	}
+	if _, err := unix.InotifyAddWatch(int(m.events.Fd()), path, events); err != nil {
+		return nil, fmt.Errorf("inotify on %s: %w", path, err)
+	}
+	return f, nil
 }
 
 // watch looks at everything whenever anything has changed.
@@ -118,6 +148,9 @@ func (f *folder) look(name string, changed func(string, uint32)) {
 	was, known := f.kept[name]
 	now := stat.Mode & 0o7777
 	closer := now&^was.mode == 0 && now&0o700 == was.mode&0o700
+	if f.above {
+		closer = now&^was.mode&0o022 == 0 && was.mode&^now&unix.S_ISVTX == 0
+	}
 	switch {
 	case int(stat.Uid) != os.Geteuid() || stat.Mode&unix.S_IFMT == unix.S_IFLNK:
 	case !known || was.inode != stat.Ino || closer:

@@ -82,3 +82,49 @@ func mode(path string) os.FileMode {
 	}
 	return info.Mode().Perm()
 }
+
+// A command opens no folder above a key to others, who could put another key, or
+// another socket, in its place. What lets nobody else write stays as the owner wants it,
+// and without the watch all of it lasts.
+func TestFoldersAboveAreKept(t *testing.T) {
+	r, _, _ := newRunner(t, 4096)
+	for _, watched := range []bool{true, false} {
+		top := filepath.Join(t.TempDir(), "sallyport")
+		middle := filepath.Join(top, "run")
+		key := filepath.Join(middle, "sandboxd", "key")
+		if err := os.MkdirAll(filepath.Dir(key), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(key, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if watched {
+			m, err := command.KeepModes([]string{key}, func(string, uint32) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+		}
+		for _, c := range []struct {
+			folder, to string
+			now, kept  os.FileMode
+		}{
+			{top, "777", 0o777, 0o700}, {top, "o+w", 0o702, 0o700}, {top, "755", 0o755, 0o755}, {top, "g+w", 0o775, 0o755},
+			{middle, "777", 0o777, 0o700}, {filepath.Dir(key), "777", 0o777, 0o700},
+		} {
+			want := c.now
+			if watched {
+				want = c.kept
+			}
+			outputOf(t, r, "token:a", "chmod "+c.to+" "+c.folder)
+			for end := time.Now().Add(long); mode(c.folder) != want; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("watched %v: chmod %s %s: %04o, want %04o", watched, c.to, c.folder, mode(c.folder), want)
+				}
+			}
+			if !watched && c.folder == top && c.to != "755" {
+				os.Chmod(top, c.kept)
+			}
+		}
+	}
+}

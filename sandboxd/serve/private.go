@@ -138,6 +138,9 @@ func (b *Box) keepModes(set Settings, log *slog.Logger) {
 		return
 	}
 	paths := append(slices.Clip(set.KeepModes), set.TokenFile, set.EgressKeyFile, set.OwnerKeyFile)
+	if set.OwnerSocket != "" { // in its place the owner would give the key away
+		paths = append(paths, filepath.Dir(set.OwnerSocket))
+	}
 	m, err := command.KeepModes(slices.DeleteFunc(paths, func(p string) bool { return p == "" }),
 		reports(log))
 	if err != nil {
