@@ -180,9 +180,3 @@ func checkHeaders(c *call, plain bool) bool {
 	}
 	return true
 }
-
-func headText(c *call) string {
-	var b bytes.Buffer
-	_ = c.r.Header.WriteSubset(&b, ordinary)
-	return b.String()
-}

@@ -134,6 +134,10 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if e.cfg.AuditLog {
 		defer c.audit() // since a client that goes away unwinds the stack from next
 	}
+	if len(r.Header) > maxHeaders {
+		refuse(c, http.StatusRequestHeaderFieldsTooLarge, "headers", "the request has more than 256 headers")
+		return
+	}
 	plain := r.RequestURI == r.URL.Path && r.URL.Opaque == "" && e.alike.MatchString(r.RequestURI)
 	t := e.table.Load().(*table)
 	c.secrets = t

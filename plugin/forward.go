@@ -47,15 +47,13 @@ func forward(c *call, plain bool) {
 	}
 }
 
-// maxHeaders bounds the names of headers, since interpreted code looks at each.
+// maxHeaders bounds the names of headers, before anything reads them: recognizing takes
+// more than net/http does, and interpreted code looks at each.
 const maxHeaders = 256
 
 // dropHeaders takes out what must not reach the backend.
 func dropHeaders(c *call) bool {
 	h := c.r.Header
-	if len(h) > maxHeaders {
-		return refuse(c, http.StatusRequestHeaderFieldsTooLarge, "headers", "the request has more than 256 headers")
-	}
 	for key := range h {
 		if !fine[key] && (neverFits(key) || (namesSomebody(key) && !c.e.passOn[key])) {
 			delete(h, key)

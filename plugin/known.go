@@ -48,7 +48,10 @@ func admitOther(c *call, plain bool) bool {
 // the table of secrets.
 func remember(c *call) {
 	t := c.secrets
-	if headText(c) != c.head.String() { // a refusal took some out, such as an offer of h2c
+	seen := c.head.String()
+	c.head.Reset()
+	_ = c.r.Header.WriteSubset(&c.head, ordinary)
+	if seen != c.head.String() { // a refusal took some out, such as an offer of h2c
 		return
 	}
 	usageMu.Lock()

@@ -70,6 +70,12 @@ var refusals = []refusal{
 			r.Header[key] = values
 		}
 	}, 431, nil},
+	{"many headers without a token", func(r *http.Request) { // nothing reads them for a stranger
+		r.Header = manyHeaders(maxHeaders + 1)
+	}, 431, nil},
+	{"no more headers than may be, without a token", func(r *http.Request) {
+		r.Header = manyHeaders(maxHeaders)
+	}, 401, nil},
 	{"a long id", payload(strings.Replace(readFile, `"id":1`, `"id":"`+strings.Repeat("1", maxID)+`"`, 1)), 400, nil},
 	{"upgrade", header("Upgrade", "websocket"), 400, nil},
 	{"h2c and another protocol", header("Upgrade", "h2c, websocket"), 400, nil},
