@@ -150,6 +150,7 @@ func Describe(rules []string) string {
 		hosts = "the hosts of the owner's list (a refusal names what is missing)"
 	}
 	return " The network is an allow-list: through the proxy in the environment, commands reach " + hosts +
-		" by HTTPS (rules with http:// by HTTP) and nothing else; no DNS, no UDP, no ssh. Loopback is the command's own. " +
+		" by HTTPS (rules with http:// by HTTP) and nothing else; no DNS, no UDP, no ssh. " +
+		"Loopback is the command's own: a server and its client must run in one command. " +
 		"A refused host stands in the result's notices with the rule to ask the owner for; do not retry it."
 }

@@ -104,7 +104,11 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 	if ctx.Err() != nil {
 		return nil, errCanceled
 	}
-	return s.report(c), nil
+	out := s.report(c)
+	if out.TimedOut && seconds < maxTimeout {
+		out.note("It had %d seconds; with timeout_seconds it gets up to %d.", seconds, maxTimeout)
+	}
+	return out, nil
 }
 
 // runAWhile runs a command that goes on in the background when it takes longer

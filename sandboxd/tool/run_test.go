@@ -81,7 +81,8 @@ func TestTimeouts(t *testing.T) {
 	if !res.IsError || !got.TimedOut || got.ExitCode == 0 || got.Stdout != "begun\n" || got.DurationMS < 4000 || got.DurationMS > 60_000 {
 		t.Errorf("%+v", got)
 	}
-	if words := strings.Join(got.Notices, " "); !strings.Contains(words, "ran out of time") {
+	if words := strings.Join(got.Notices, " "); !strings.Contains(words, "ran out of time") ||
+		!strings.Contains(words, "timeout_seconds it gets up to 120") {
 		t.Errorf("notices %s", words)
 	}
 	for _, seconds := range []int{1, 30, 120} {
