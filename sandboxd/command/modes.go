@@ -31,8 +31,9 @@ type folder struct {
 }
 
 type kept struct {
-	inode uint64
-	mode  uint32
+	inode     uint64
+	mode, gid uint32
+	acl       string // of POSIX; where others have a part in it already, the mode does not show one more
 }
 
 // KeepModes keeps those of paths that exist and that this account owns, as they
@@ -146,21 +147,52 @@ func (f *folder) look(name string, changed func(string, uint32)) {
 		defer file.Close()
 	}
 	was, known := f.kept[name]
-	now := stat.Mode & 0o7777
-	closer := now&^was.mode == 0 && now&0o700 == was.mode&0o700
+	path := fmt.Sprintf("/proc/self/fd/%d", file.Fd()) // O_PATH does not allow fchmod(2)
+	now := kept{stat.Ino, stat.Mode & 0o7777, stat.Gid, accessList(path)}
+	closer := now.mode&^was.mode == 0 && now.mode&0o700 == was.mode&0o700
 	if f.above {
-		closer = now&^was.mode&0o022 == 0 && was.mode&^now&unix.S_ISVTX == 0
+		closer = now.mode&^was.mode&0o022 == 0 && was.mode&^now.mode&unix.S_ISVTX == 0
 	}
+	closer = closer && now.gid == was.gid && (now.acl == was.acl || now.acl == "")
 	switch {
 	case int(stat.Uid) != os.Geteuid() || stat.Mode&unix.S_IFMT == unix.S_IFLNK:
 	case !known || was.inode != stat.Ino || closer:
-		f.kept[name] = kept{stat.Ino, now}
-	default:
-		// O_PATH does not allow fchmod(2).
-		if unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), was.mode) == nil {
-			changed(filepath.Join(f.path, name), now)
-		}
+		f.kept[name] = now
+	case was.restore(path, now):
+		changed(filepath.Join(f.path, name), now.mode)
 	}
+}
+
+// aclName is the attribute that holds a file's access list (acl(5)).
+const aclName = "system.posix_acl_access"
+
+// accessList is that of a file; empty where it has none but its mode.
+func accessList(path string) string {
+	size, err := unix.Getxattr(path, aclName, nil)
+	if err != nil || size <= 0 {
+		return ""
+	}
+	list := make([]byte, size)
+	if size, err = unix.Getxattr(path, aclName, list); err != nil {
+		return "?" // it changes just now
+	}
+	return string(list[:size])
+}
+
+// restore reports whether the file at path is as it was.
+func (was kept) restore(path string, now kept) bool {
+	var err error
+	switch {
+	case now.acl == was.acl:
+	case was.acl == "":
+		err = unix.Removexattr(path, aclName)
+	default:
+		err = unix.Setxattr(path, aclName, []byte(was.acl), 0)
+	}
+	if err == nil && now.gid != was.gid {
+		err = unix.Chown(path, -1, int(was.gid))
+	}
+	return err == nil && unix.Chmod(path, was.mode) == nil
 }
 
 // Close looks a last time.

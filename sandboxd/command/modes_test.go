@@ -1,11 +1,16 @@
 package command_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
@@ -125,6 +130,65 @@ func TestFoldersAboveAreKept(t *testing.T) {
 			if !watched && c.folder == top && c.to != "755" {
 				os.Chmod(top, c.kept)
 			}
+		}
+	}
+}
+
+// A command lets no other account in by an access list that the mode does not show,
+// since the group has a part in it already. One that the owner made before stays, and
+// without the watch the same command's list lasts.
+func TestAccessListsAreKept(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("no python3 here, which writes access lists")
+	}
+	r, _, _ := newRunner(t, 4096)
+	list := func(account uint32) []byte { // acl(5): version 2, then tag, rights and account of each entry
+		b := binary.LittleEndian.AppendUint32(nil, 2)
+		for _, e := range [][3]uint32{{1, 6, 1<<32 - 1}, {2, 6, account}, {4, 6, 1<<32 - 1}, {16, 6, 1<<32 - 1}, {32, 0, 1<<32 - 1}} {
+			b = binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(b, uint16(e[0])), uint16(e[1]))
+			b = binary.LittleEndian.AppendUint32(b, e[2])
+		}
+		return b
+	}
+	const name = "system.posix_acl_access"
+	for _, c := range []struct {
+		watched bool
+		before  []byte
+	}{{true, nil}, {true, list(7)}, {false, nil}} {
+		key := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(key, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		os.Chmod(key, 0o660)
+		if c.before != nil {
+			if err := unix.Setxattr(key, name, c.before, 0); err != nil {
+				t.Skip("no access lists on this file system:", err)
+			}
+		}
+		said := make(chan string, 100)
+		if c.watched {
+			m, err := command.KeepModes([]string{key}, func(path string, _ uint32) { said <- path })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+		}
+		out := outputOf(t, r, "token:a", fmt.Sprintf("python3 -c \"import os; os.setxattr('%s', '%s', bytes.fromhex('%x'))\"", key, name, list(65534)))
+		if c.watched {
+			select {
+			case <-said:
+			case <-time.After(long):
+				t.Fatal("nothing was changed back", out)
+			}
+		}
+		want := c.before
+		if !c.watched {
+			want = list(65534)
+		}
+		got := make([]byte, 200)
+		size, _ := unix.Getxattr(key, name, got)
+		if string(got[:max(0, size)]) != string(want) || mode(key) != 0o660 {
+			t.Errorf("watched %v: the list is %x, want %x; mode %v", c.watched, got[:max(0, size)], want, mode(key))
 		}
 	}
 }

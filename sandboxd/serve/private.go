@@ -168,7 +168,8 @@ func reports(log *slog.Logger) func(path string, mode uint32) {
 			p.more++
 			return
 		}
-		log.Warn("a command changed the mode of "+path+": it was changed back", "mode", fmt.Sprintf("%04o", mode),
+		log.Warn("a command changed the mode, group or access list of "+path+": it was changed back", "mode",
+			fmt.Sprintf("%04o", mode),
 			"more_before", p.more)
 		*p = past{at: time.Now()}
 	}
