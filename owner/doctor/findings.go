@@ -169,7 +169,7 @@ var Findings = map[string]Finding{
 	// Traefik, Docker, Funnel.
 	"traefik-unknown": {Warn, "Traefik's version is not known from here, and versions before 3.7.18 have holes that " +
 		"matter here",
-		"name its API with -traefik-api, or run traefik version"},
+		"name its API with -traefik-api, or run traefik version; one of your own building must be of 3.7.18 or newer"},
 	"traefik-old": {Warn, "this Traefik lacks fixes for requests that slip past a guarded router (a path parameter " +
 		"after dot segments, fixed in 3.7.18)",
 		"use Traefik 3.7.18 or newer"},

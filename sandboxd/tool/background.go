@@ -189,7 +189,7 @@ func (o *outputOut) text() string {
 		fmt.Fprintf(&b, "; before this, %d bytes of stdout and %d of stderr are no longer kept", o.StdoutSkipped,
 			o.StderrSkipped)
 	}
-	b.WriteString(streams(o.Stdout, o.Stderr, "ask for it again"))
+	b.WriteString(streams(o.Stdout, o.Stderr, 0, 0, "ask for it again"))
 	return b.String()
 }
 

@@ -102,13 +102,15 @@ func (s *Set) failure(err error, more []string) *mcp.CallToolResult {
 }
 
 // abridged is text of at most most bytes: its beginning and its end, with a line
-// between them that says what is left out and how to see it.
-func abridged(text string, most int, how string) string {
+// between them that says what is left out of the wrote bytes, or of text if that
+// is more, and how to see it.
+func abridged(text string, wrote int64, most int, how string) string {
 	if len(text) <= most {
 		return text
 	}
 	head, tail := output.Ends(text, most/2)
-	return fmt.Sprintf("%s\n[… %d bytes left out here: %s …]\n%s", head, len(text)-len(head)-len(tail), how, tail)
+	left := max(wrote, int64(len(text))) - int64(len(head)+len(tail))
+	return fmt.Sprintf("%s\n[… %d bytes left out here: %s …]\n%s", head, left, how, tail)
 }
 
 // outputSchema describes a result struct as encoding/json writes it.

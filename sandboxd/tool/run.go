@@ -38,6 +38,8 @@ type runOut struct {
 	StdoutTruncated bool   `json:"stdout_truncated" jsonschema:"whether the middle of stdout was left out"`
 	StderrTruncated bool   `json:"stderr_truncated"`
 	Handle          string `json:"handle,omitempty" jsonschema:"of the command that goes on in the background"`
+
+	wroteStdout, wroteStderr int64 // bytes, kept or not
 }
 
 func (s *Set) addRunCommand(server *mcp.Server) {
@@ -179,6 +181,7 @@ func (s *Set) report(c *command.Command) *runOut {
 	out.failed = !out.Running && (out.ExitCode != 0 || out.TimedOut || out.Signal != "")
 	out.Stdout, out.StdoutTruncated = c.Stdout.Text()
 	out.Stderr, out.StderrTruncated = c.Stderr.Text()
+	out.wroteStdout, out.wroteStderr = c.Stdout.Size(), c.Stderr.Size()
 	s.noteProcesses(&out.common, out.state, out.Stdout, out.Stderr)
 	return out
 }
@@ -186,14 +189,15 @@ func (s *Set) report(c *command.Command) *runOut {
 // text is what a terminal would show, below a line with what it would not.
 func (o *runOut) text() string {
 	const how = "write the output to a file and read that in parts with read_file, or filter it"
-	return o.state.line() + streams(o.Stdout, o.Stderr, how)
+	return o.state.line() + streams(o.Stdout, o.Stderr, o.wroteStdout, o.wroteStderr, how)
 }
 
 // streams is the output of a command as text. stderr is mostly the shorter and
-// the more important one.
-func streams(stdout, stderr, how string) string {
-	stderr = abridged(stderr, max(textLimit/4, textLimit-1024-len(stdout)), how)
-	stdout = abridged(stdout, textLimit-1024-len(stderr), how)
+// the more important one. Of each wrote bytes were written, which are more than
+// there are here if some were left out already.
+func streams(stdout, stderr string, wroteStdout, wroteStderr int64, how string) string {
+	stderr = abridged(stderr, wroteStderr, max(textLimit/4, textLimit-1024-len(stdout)), how)
+	stdout = abridged(stdout, wroteStdout, textLimit-1024-len(stderr), how)
 	var b strings.Builder
 	for name, text := range inOrder("stdout", stdout, "stderr", stderr) {
 		if text != "" {

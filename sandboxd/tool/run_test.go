@@ -3,6 +3,7 @@ package tool_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -223,6 +224,22 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 	if got := b.sh("head -c 262144 /dev/zero | tr '\\0' a"); len(got.Stdout) != limit || got.StdoutTruncated {
 		t.Errorf("exactly the limit: %d bytes, truncated %t", len(got.Stdout), got.StdoutTruncated)
+	}
+}
+
+// The text says how much is missing in it of all that was written, also where the
+// structured output lacks a part already.
+func TestTextCountsWhatIsMissing(t *testing.T) {
+	b := newBox(t)
+	for _, wrote := range []int{100_000, 1_000_000} {
+		_, res := b.run(args{"command": fmt.Sprintf("head -c %d /dev/zero | tr '\\0' Q", wrote)})
+		words, left := text(res), 0
+		if _, rest, found := strings.Cut(words, "[… "); found {
+			_, _ = fmt.Sscanf(rest, "%d bytes left out here", &left)
+		}
+		if shown := strings.Count(words, "Q"); shown+left != wrote || shown > 64<<10 {
+			t.Errorf("of %d bytes %d are shown, %d left out", wrote, shown, left)
+		}
 	}
 }
 
