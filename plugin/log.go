@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -96,15 +97,15 @@ func (c *call) audit() {
 // auditOther bounds what a client can write into the log. Status is absent where
 // the backend's answer passed unwrapped: Traefik's access log has it.
 func auditOther(c *call, ms float64) {
-	line := []interface{}{"verdict", c.verdict, "http", short(c.method), "request", c.id, "ms", ms}
+	line := []interface{}{"verdict", c.verdict, "http", shown(c.method), "request", c.id, "ms", ms}
 	if c.who != nil {
 		line = append(line, "principal", c.who.id)
 	}
 	if c.message.method != "" {
-		line = append(line, "method", short(c.message.method))
+		line = append(line, "method", shown(c.message.method))
 	}
 	if c.message.tool != "" {
-		line = append(line, "tool", short(c.message.tool))
+		line = append(line, "tool", shown(c.message.tool))
 	}
 	if c.status != 0 {
 		line = append(line, "status", c.status)
@@ -113,6 +114,16 @@ func auditOther(c *call, ms float64) {
 		line = append(line, "client", c.r.RemoteAddr)
 	}
 	c.e.audit.Info("audit", line...)
+}
+
+// shown is short text of a client's that drives no terminal on which the log is read:
+// slog leaves U+009B, which some obey, and U+202E as they are.
+func shown(s string) string {
+	s = short(s)
+	if quoted := strconv.Quote(s); len(quoted) > len(s)+2 {
+		return quoted
+	}
+	return s
 }
 
 func short(s string) string {

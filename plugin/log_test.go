@@ -31,6 +31,8 @@ func TestAuditAndCounters(t *testing.T) {
 		{"http_method", method("PUT"), map[string]interface{}{"http": "PUT", "status": 405.0}},
 		{"json_rpc", payload(`{"jsonrpc":"2.0"}`), map[string]interface{}{"status": 400.0}},
 		{"tool", payload(named(strings.Repeat("x", 5000))), map[string]interface{}{"tool": strings.Repeat("x", 128) + "…"}},
+		{"tool", payload(named("日本")), map[string]interface{}{"tool": "日本"}},
+		{"tool", payload(named("x\u009b2J\u202e")), map[string]interface{}{"tool": `"x\u009b2J\u202e"`}},
 	}
 	for i := range rows {
 		row := rows[i]
