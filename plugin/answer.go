@@ -21,6 +21,7 @@ type answerWriter struct {
 	http.ResponseWriter
 	c         *call
 	odd       bytes.Buffer // headers that need a look
+	kept      http.Header  // those that pass after it
 	looks     bool         // no answer is untouched, or the head was written
 	untouched bool         // bytes pass as they are, and need no flush
 	wrote     bool
@@ -105,6 +106,7 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 		w.fail(why)
 		return
 	}
+	w.kept = h.Clone()
 	if w.filter == nil {
 		w.flushes = w.scan != nil || h["Content-Length"] == nil
 		w.untouched = !w.flushes
@@ -218,8 +220,12 @@ func (w *answerWriter) flush() {
 	}
 }
 
-// end passes on what is held when the backend's answer is complete.
+// end passes on what is held when the backend's answer is complete. What the proxy has
+// added to the headers since are trailers, which nobody has looked at.
 func (w *answerWriter) end() {
+	for key := range w.ResponseWriter.Header() {
+		w.ResponseWriter.Header()[key] = w.kept[key]
+	}
 	switch {
 	case w.dead:
 	case w.filter != nil:

@@ -80,10 +80,7 @@ const maxNames = 100
 // setting would let through.
 func dropped(c *call, of, key string) {
 	e := c.e
-	setting := "requestHeaders"
-	if of != "a request" {
-		setting = "responseHeaders"
-	}
+	setting := map[string]string{"a request": "requestHeaders", "an answer": "responseHeaders"}[of]
 	if never[key] || challenges[key] || (of == "a request" && neverFits(key)) {
 		return
 	}

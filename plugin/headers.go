@@ -96,11 +96,11 @@ var plainAnswer = map[string]bool{
 var addresses = map[string]bool{"Location": true, "Content-Location": true}
 
 // challenges are headers of an answer about a token that the client does not
-// share with the server. They never pass.
+// share with the server, and what announces headers behind it. They never pass.
 var challenges = map[string]bool{
 	"Www-Authenticate": true, "Proxy-Authenticate": true, "Authentication-Info": true,
 	"Proxy-Authentication-Info":    true,
-	"Proxy-Authentication-Control": true, "Authentication-Control": true,
+	"Proxy-Authentication-Control": true, "Authentication-Control": true, "Trailer": true,
 }
 
 // planted are headers of an answer that outlive it in the whole origin, which

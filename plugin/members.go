@@ -21,8 +21,7 @@ const (
 // exactKeys are the names that a policy or a backend decides on. Some parsers
 // take other cases of them for the same, so those are refused.
 var exactKeys = map[string]bool{"jsonrpc": true, "id": true, "method": true, "params": true, "result": true,
-	"error": true,
-	"name":  true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
+	"error": true, "name": true, "arguments": true, "uri": true, "taskId": true, "_meta": true, versionKey: true}
 
 // folded are exactKeys as the loosest parsers read them.
 var folded = foldedKeys()
