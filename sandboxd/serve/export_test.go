@@ -17,3 +17,10 @@ func Surprises(workspace, private string) []string { return surprises(workspace,
 
 // Reports logs modes that were changed back.
 var Reports = reports
+
+// KeptDir is where private directories stay that the owner named a place for.
+func KeptDir(chosen string, container bool) (string, error) {
+	b := &Box{}
+	defer b.Close()
+	return b.keptDir(chosen, container)
+}

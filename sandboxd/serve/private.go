@@ -32,7 +32,7 @@ func (b *Box) privateDir(set Settings) (string, error) {
 		set.PrivateDir = imagePrivate
 	}
 	if set.PrivateDir != "" {
-		return b.keptDir(set.PrivateDir)
+		return b.keptDir(set.PrivateDir, set.InContainer)
 	}
 	dir, err := os.MkdirTemp("", privatePrefix)
 	if err != nil {
@@ -50,12 +50,15 @@ func (b *Box) privateDir(set Settings) (string, error) {
 }
 
 // keptDir is a directory below one that the owner chose.
-func (b *Box) keptDir(chosen string) (string, error) {
+func (b *Box) keptDir(chosen string, container bool) (string, error) {
 	dir := filepath.Join(chosen, fmt.Sprintf("persons-%d", os.Geteuid()))
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("%w: mount something writable at %s (docker run --tmpfs "+
-			"%s:rw,exec,nosuid,nodev,mode=1777,size=512m), "+
-			"or name another directory with MCP_PRIVATE_DIR", err, chosen, chosen)
+		way := fmt.Sprintf("make it for this server's account (install -d -o %d -m 0700 %s)", os.Geteuid(), chosen)
+		if container {
+			way = fmt.Sprintf("mount something writable at %s (docker run --tmpfs "+
+				"%s:rw,exec,nosuid,nodev,mode=1777,size=512m)", chosen, chosen)
+		}
+		return "", fmt.Errorf("%w: %s, or name another directory with MCP_PRIVATE_DIR", err, way)
 	}
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -55,6 +55,22 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 	}
 }
 
+// A place for private directories that cannot be used is refused with what to do
+// on this machine or for this container; the twin is one that can.
+func TestKeptDirSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	if got, err := serve.KeptDir(dir, false); err != nil || filepath.Dir(got) != dir {
+		t.Errorf("%q %v", got, err)
+	}
+	ways := map[bool]string{false: "install -d -o ", true: "docker run --tmpfs "}
+	for container, want := range ways {
+		_, err := serve.KeptDir(filepath.Join(dir, "missing"), container)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), ways[!container]) {
+			t.Errorf("in a container %t: %v", container, err)
+		}
+	}
+}
+
 // Whatever a command left in the place of .git, the next start reads it without
 // waiting and without end. The twin is the file of a linked worktree.
 func TestStartReadsAnyGitFile(t *testing.T) {
