@@ -7,18 +7,23 @@ import "time"
 // are served meanwhile.
 const talk = 2000
 
-// pace counts such messages, and waits where there were too many.
+// A message of the protocol weighs this much; an empty line or noise of a few bytes
+// weighs 1, so that what a pipe holds of them is read within about a second and hides no end.
+const weighs = 16
+
+// pace weighs such messages, and waits where there were too many.
 type pace struct {
-	since time.Time
-	count int
+	since  time.Time
+	weight int
 }
 
-func (p *pace) take() {
+// take counts a message of so many bytes.
+func (p *pace) take(bytes int) {
 	now := time.Now()
 	if now.Sub(p.since) >= time.Second {
-		p.since, p.count = now, 0
+		p.since, p.weight = now, 0
 	}
-	if p.count++; p.count > talk {
+	if p.weight += min(1+bytes/4, weighs); p.weight > talk*weighs {
 		time.Sleep(time.Second - now.Sub(p.since))
 	}
 }

@@ -31,7 +31,7 @@ func (l *Link) read() {
 			return
 		}
 		if !l.receive(raw) {
-			unasked.take()
+			unasked.take(len(raw))
 		}
 	}
 }

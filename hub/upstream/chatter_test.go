@@ -25,8 +25,8 @@ func TestStderrIsBounded(t *testing.T) {
 		}
 	}
 	begin := time.Now()
-	for n := 0; n < 5000; n++ {
-		if _, err := io.WriteString(w, strings.Repeat("x", 100)+"\n"); err != nil {
+	for range 10 {
+		if _, err := io.WriteString(w, strings.Repeat(strings.Repeat("x", 100)+"\n", 500)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,6 +35,12 @@ func TestStderrIsBounded(t *testing.T) {
 	if got := len(lines); got > (seconds+1)*(upstream.MaxLogged+1) {
 		t.Errorf("%d lines were logged in %d s", got, seconds)
 	}
+	held := time.Now() // what a pipe holds, were it empty lines, delays no end for long
+	if _, err := io.WriteString(w, strings.Repeat("\n", 64<<10)); err != nil || time.Since(held) > 20*time.Second {
+		t.Errorf("64 KiB of lines take %v, %v", time.Since(held), err)
+	}
+	time.Sleep(time.Second)
+	fmt.Fprintln(w, "end")
 	omitted := false
 	for end := time.After(20 * time.Second); !omitted; {
 		select {

@@ -92,7 +92,7 @@ func logLines(log func(string)) io.WriteCloser {
 			if err != nil {
 				return
 			}
-			chatter.Say(func(omitted int) {
+			said := chatter.Say(func(omitted int) {
 				if omitted > 0 {
 					log(fmt.Sprintf("(%d lines left out: more than %d in a second)", omitted, MaxLogged))
 				}
@@ -100,6 +100,9 @@ func logLines(log func(string)) io.WriteCloser {
 			})
 			for long && err == nil {
 				_, long, err = in.ReadLine()
+			}
+			if !said {
+				chatter.leaveOut(in)
 			}
 		}
 	}()
