@@ -28,6 +28,10 @@ const (
 	HoldProgress = 210 * time.Second
 	// maxBytes bounds what all requests that wait may hold in memory.
 	maxBytes = 16 << 20 // escaped as JSON it can be six times as much
+
+	// small is what those of one principal may hold beside that: one large call of
+	// somebody else, who may ask again and again, refuses it no usual one.
+	small = 64 << 10
 )
 
 // A Key is what a decision binds.

@@ -223,6 +223,28 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// One call that takes all the room keeps no usual call of others out, only large ones.
+func TestOneLargeCallLeavesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := approval.New(nil)
+		ask := func(principal string, size int) <-chan approval.Verdict {
+			r := request(approval.Key{Principal: principal, Tool: "x", Digest: fmt.Sprint(size)})
+			r.Arguments = make([]byte, size)
+			return wait(t, s, r)
+		}
+		ask("token:large", 16<<20)
+		if ask("token:a", 10<<10); len(s.Waiting()) != 2 {
+			t.Error("a small call of another principal does not wait")
+		}
+		verdict(t, ask("token:b", 100<<10), approval.TooMany)
+		for n := range 8 {
+			if held := ask("token:a", 10<<10+1+n); n >= 6 {
+				verdict(t, held, approval.TooMany)
+			}
+		}
+	})
+}
+
 // A decision that cannot be recorded is none.
 func TestDecisionIsRecordedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,8 @@ func (s *Store) attach(r Request) (*request, Verdict) {
 }
 
 // full reports that r has no room: its principal's requests are too many, or together
-// too large for one principal who would leave room for others, or all are too large.
+// too large for one principal who would leave room for others, or all are too large and
+// this one's are not small.
 func (s *Store) full(r Request) bool {
 	waiting, own := 0, len(r.Arguments)+len(r.Preview)
 	bytes, alone := own, true
@@ -117,7 +118,7 @@ func (s *Store) full(r Request) bool {
 			}
 		}
 	}
-	return waiting >= MaxWaiting || bytes > maxBytes || own > maxBytes/2 && !alone
+	return waiting >= MaxWaiting || bytes > maxBytes && own > small || own > maxBytes/2 && !alone
 }
 
 // ask makes a request. s.mu is held.
