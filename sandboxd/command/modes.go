@@ -1,7 +1,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -36,8 +38,8 @@ type kept struct {
 	acl       string // of POSIX; where others have a part in it already, the mode does not show one more
 }
 
-// KeepModes keeps those of paths that exist and that this account owns, as they
-// are now, and of their folders. A file that its owner replaces, or closes further
+// KeepModes keeps those of paths that this account owns, as they are now or once
+// they are there, and of their folders. A file that its owner replaces, or closes further
 // to others, stays so. In the folders above, nobody else comes to write. Each change
 // that is undone is reported to changed.
 func KeepModes(paths []string, changed func(path string, mode uint32)) (*Modes, error) {
@@ -59,25 +61,34 @@ func KeepModes(paths []string, changed func(path string, mode uint32)) (*Modes, 
 
 func (m *Modes) keep(path string) error {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil // not there
+	if err != nil { // not there yet
+		above, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return nil
+		}
+		real = filepath.Join(above, filepath.Base(path))
 	}
 	if real, err = filepath.Abs(real); err != nil {
 		return err
 	}
 	dir, name := filepath.Split(real)
 	f, err := m.folder(filepath.Clean(dir), false)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // another's, as root's where root was given up
+	}
 	if err != nil {
 		return err
 	}
-	f.look(name, m.changed)
+	if f.look(name, m.changed); f.kept[name].inode == 0 {
+		f.kept[name] = kept{} // until it is there
+	}
 	for above := f.path; above != "/"; {
 		above = filepath.Dir(above)
 		var stat unix.Stat_t
 		if unix.Stat(above, &stat) != nil || int(stat.Uid) != os.Geteuid() {
 			continue // no command can change it
 		}
-		if _, err := m.folder(above, true); err != nil {
+		if _, err := m.folder(above, true); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
 
@@ -189,6 +190,48 @@ func TestAccessListsAreKept(t *testing.T) {
 		size, _ := unix.Getxattr(key, name, got)
 		if string(got[:max(0, size)]) != string(want) || mode(key) != 0o660 {
 			t.Errorf("watched %v: the list is %x, want %x; mode %v", c.watched, got[:max(0, size)], want, mode(key))
+		}
+	}
+}
+
+// A socket that is made later, as the owner's is, is kept as it was made: a command
+// that closes it would keep the owner out. Without the watch it stays closed.
+func TestSocketsAreKept(t *testing.T) {
+	r, _, _ := newRunner(t, 4096)
+	for _, watched := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "s")
+		said := make(chan string, 100)
+		if watched {
+			closed := t.TempDir() // as the folder of root's key is, which is left out
+			if err := os.Chmod(closed, 0); err != nil {
+				t.Fatal(err)
+			}
+			m, err := command.KeepModes([]string{filepath.Join(closed, "key"), path}, func(path string, _ uint32) { said <- path })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+		}
+		l, err := keysocket.Listen(path, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		time.Sleep(50 * time.Millisecond) // it is seen before any command runs
+		outputOf(t, r, "token:a", "chmod 000 "+path)
+		if !watched {
+			if mode(path) != 0 {
+				t.Errorf("the twin: %v", mode(path))
+			}
+			continue
+		}
+		select {
+		case <-said:
+		case <-time.After(long):
+			t.Fatal("nothing was changed back")
+		}
+		if mode(path) != 0o600 {
+			t.Errorf("the socket has %v", mode(path))
 		}
 	}
 }

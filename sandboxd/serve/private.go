@@ -142,7 +142,7 @@ func (b *Box) keepModes(set Settings, log *slog.Logger) {
 	}
 	paths := append(slices.Clip(set.KeepModes), set.TokenFile, set.EgressKeyFile, set.OwnerKeyFile)
 	if set.OwnerSocket != "" { // in its place the owner would give the key away
-		paths = append(paths, filepath.Dir(set.OwnerSocket))
+		paths = append(paths, filepath.Dir(set.OwnerSocket), set.OwnerSocket)
 	}
 	m, err := command.KeepModes(slices.DeleteFunc(paths, func(p string) bool { return p == "" }),
 		reports(log))
