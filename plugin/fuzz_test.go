@@ -221,14 +221,15 @@ func checkEndpoint(t *testing.T, name, ref string) {
 	}
 }
 
-var bearerForm = regexp.MustCompile(`^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ \t,]+)$`)
+// Blanks around a value are none of it (RFC 9110, section 5.5).
+var bearerForm = regexp.MustCompile(`^[ \t]*[Bb][Ee][Aa][Rr][Ee][Rr] +([^ \t,]+)[ \t]*$`)
 
 // FuzzAuthorization: one header, one token, one JWT, or none.
 func FuzzAuthorization(f *testing.F) {
 	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","kid":"e"}`))
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"x"}`))
 	for _, s := range []string{"Bearer " + clientToken, "bearer  x", "Bearer x y", "Bearer\tx", "Basic x", "Bearer a,b", "", "Bearer ",
-		"Bearer " + header + "." + claims + ".AAAA", "Bearer " + header + "." + claims + ".AAAB\n", "Bearer ..", "Bearer a.b.c.d"} {
+		"Bearer " + header + "." + claims + ".AAAA", "Bearer " + header + "." + claims + ".AAAB\n", "Bearer ..", "Bearer a.b.c.d", "\tBearer x ", "Bearer\t x"} {
 		f.Add(s)
 	}
 	known := newKnown()
