@@ -14,14 +14,14 @@ import (
 )
 
 // The good set-up, behind either proxy of Traefik, gives exactly one warning:
-// the version of the Traefik that tests can build.
+// the Traefik that tests build calls itself "dev".
 func TestNoFalseAlarm(t *testing.T) {
 	for name, fast := range map[string]bool{"httputil": false, "fastProxy": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t, rig.ChainOptions{FastProxy: fast})
 			r := c.doctor(t, "-traefik-api", c.API, "-idle", "20s")
-			if got := r.bad(); !slices.Equal(got, []string{"traefik-old"}) || r.code != 0 {
+			if got := r.bad(); !slices.Equal(got, []string{"traefik-unknown"}) || r.code != 0 {
 				t.Errorf("exit code %d, findings %q:\n%s", r.code, got, r.text)
 			}
 			for _, want := range []string{"token", "backend", "loopback", "no token", "plugin", "oauth", "stream", "endpoint",
