@@ -65,7 +65,7 @@ func (p *Process) signal(sig syscall.Signal) {
 // costs to ask. Beside a chain of forks the answer may be too early a no; the
 // kill that follows misses nothing.
 func (p *Process) alive() bool {
-	if !children.ended(p.pid) {
+	if !p.ended() {
 		return true
 	}
 	if p.jail.cfg.Mode != policy.Full {
@@ -95,7 +95,7 @@ func awaitEmpty() bool {
 				return false
 			}
 			awaitDeath(pid, min(100*time.Microsecond<<min(poll, 6), 4*time.Millisecond))
-			for children.reap() { // here, since on a busy machine each further thread has to wait for its turn
+			for children.reapNow() { // here, since on a busy machine each further thread has to wait for its turn
 			}
 		}
 	}
@@ -113,7 +113,14 @@ func awaitDeath(pid int, orElse time.Duration) {
 			return
 		}
 	}
-	time.Sleep(orElse)
+	nap(orElse)
+}
+
+// nap is time.Sleep, but in the kernel: a timer of the runtime's is another
+// thread's to see to.
+func nap(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	unix.Nanosleep(&t, nil)
 }
 
 // others are all processes but this one.
@@ -132,8 +139,8 @@ func others() (pids []int, err error) {
 var theCanary canary
 
 type canary struct {
-	mu    sync.Mutex
-	pid   int
+	mu sync.Mutex
+	forked
 	leash *os.File
 }
 
@@ -142,7 +149,7 @@ type canary struct {
 func (c *canary) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if alive, _ := children.probe(c.pid); alive {
+	if !c.ended() {
 		return nil
 	}
 	r, w, err := os.Pipe()
@@ -152,7 +159,8 @@ func (c *canary) start() error {
 	defer r.Close()
 	c.leash = w
 	argv := stub.Argv(nil, []string{"/bin/sh", "-c", "read x"})
-	c.pid, _, err = children.fork(argv, nil, []*os.File{r, nil, nil}, true)
+	c.pidfd.Close()
+	c.forked, err = children.fork(argv, nil, []*os.File{r, nil, nil}, true)
 	return err
 }
 
@@ -161,11 +169,11 @@ func (c *canary) start() error {
 func (c *canary) outOfReach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	alive, err := children.probe(c.pid)
-	if !alive {
+	if c.ended() {
 		return errors.New("jail: the canary is dead")
 	}
-	if err != unix.EPERM {
+	// While it lives, its number is nobody else's.
+	if err := unix.Kill(c.pid, 0); err != unix.EPERM {
 		return fmt.Errorf("jail: kill(canary, 0) from a command's domain gave %v, not EPERM", err)
 	}
 	return nil

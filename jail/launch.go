@@ -62,7 +62,7 @@ func (p *Process) start(ctx context.Context, c Command, prepare prepare) error {
 	}
 	files[stub.RulesFD] = launch.inner
 	argv := stub.Argv(launch.steps, c.Args)
-	p.pid, p.exited, err = children.fork(argv, launch.env, files[:], p.jail.cfg.Mode == policy.Group)
+	p.forked, err = children.fork(argv, launch.env, files[:], p.jail.cfg.Mode == policy.Group)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,8 @@ import (
 
 // Process is a started command.
 type Process struct {
-	jail     *Jail
-	pid      int
-	exited   <-chan syscall.WaitStatus
+	jail *Jail
+	forked
 	out      output
 	dir      *os.File  // the working directory in the command's mounts
 	listener io.Closer // of Command.Listen
@@ -104,11 +103,9 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 	started <- nil
 	thePressure.begin(p.jail)
 	defer thePressure.end()
-	var over <-chan time.Time
+	var over time.Time
 	if c.Timeout > 0 {
-		timer := time.NewTimer(c.Timeout - time.Since(begin))
-		defer timer.Stop()
-		over = timer.C
+		over = begin.Add(c.Timeout)
 	}
 	status := p.await(ctx, over)
 	p.result.Starved = p.starved.Load()
@@ -126,6 +123,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 func (p *Process) close() {
 	p.dir.Close() // of nil: nothing
 	p.leash.Close()
+	p.pidfd.Close()
 	if p.listener != nil {
 		p.listener.Close()
 	}
@@ -133,27 +131,67 @@ func (p *Process) close() {
 
 // await returns when the command's program and everything it started are gone,
 // for whatever reason.
-func (p *Process) await(ctx context.Context, over <-chan time.Time) syscall.WaitStatus {
-	select {
-	case status := <-p.exited:
+func (p *Process) await(ctx context.Context, over time.Time) syscall.WaitStatus {
+	p.sleep(ctx, over)
+	if p.ended() {
+		status := <-p.exited
 		if status != 0 { // what it could not start may be why
 			thePressure.look(p.jail.Tasks)
 		}
 		p.end()
 		return status
-	case <-over:
-		p.result.TimedOut = true
-	case <-ctx.Done():
-		p.result.Canceled = true
-	case <-p.stopped.Done():
 	}
-	if children.ended(p.pid) { // by itself, just before
-		p.result.TimedOut, p.result.Canceled = false, false
-	} else {
-		p.terminate()
-	}
+	p.result.Canceled = ctx.Err() != nil
+	p.result.TimedOut = !p.result.Canceled && p.stopped.Err() == nil
+	p.terminate()
 	p.end()
 	return <-p.exited
+}
+
+// sleep returns when the program has ended, when its time is over, or when it
+// shall be stopped. This thread waits in the kernel: beside a fork bomb timers and
+// channels of the runtime are late by hundreds of milliseconds.
+func (p *Process) sleep(ctx context.Context, over time.Time) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil || p.pidfd == nil {
+		p.sleepByChannel(ctx, over)
+		return
+	}
+	wake := os.NewFile(uintptr(fd), "wake")
+	defer wake.Close()
+	ring := func() { wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+	defer context.AfterFunc(ctx, ring)()
+	defer context.AfterFunc(p.stopped, ring)()
+	for !p.ended() && ctx.Err() == nil && p.stopped.Err() == nil {
+		left := -1
+		if !over.IsZero() {
+			if left = int((time.Until(over) + time.Millisecond - 1) / time.Millisecond); left <= 0 {
+				return
+			}
+		}
+		unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}, left)
+	}
+}
+
+// sleepByChannel is sleep where the kernel or a seccomp profile has no pidfd_open(2).
+func (p *Process) sleepByChannel(ctx context.Context, over time.Time) {
+	late := make(<-chan time.Time)
+	if !over.IsZero() {
+		timer := time.NewTimer(time.Until(over))
+		defer timer.Stop()
+		late = timer.C
+	}
+	for !p.ended() {
+		select {
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		case <-p.stopped.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // terminate asks everything of the command to end, and returns when it has or
@@ -170,9 +208,7 @@ func (p *Process) terminate() {
 		if left <= 0 {
 			return
 		}
-		// Not by a timer of the runtime's, which is another thread's to see to.
-		nap := unix.NsecToTimespec(int64(min(wait, left)))
-		unix.Nanosleep(&nap, nil)
+		nap(min(wait, left))
 	}
 }
 

@@ -66,6 +66,19 @@ func (r *reaper) loop(died <-chan os.Signal) {
 func (r *reaper) reap() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.reapOne()
+}
+
+// reapNow is reap, unless somebody else holds the lock, who may be forking.
+func (r *reaper) reapNow() bool {
+	if !r.mu.TryLock() {
+		return false
+	}
+	defer r.mu.Unlock()
+	return r.reapOne()
+}
+
+func (r *reaper) reapOne() bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	if err == unix.EINTR {
@@ -90,9 +103,10 @@ func (r *reaper) reap() bool {
 
 // fork starts this program again as a stub, in a session of its own, with the
 // given descriptors (nil: closed). The lock is held until the child is known, so
-// that no status can come before its receiver. With group, what is left of its
-// group when it ends is killed.
-func (r *reaper) fork(argv, env []string, files []*os.File, group bool) (int, <-chan syscall.WaitStatus, error) {
+// that no status can come before its receiver; on a busy machine that takes long,
+// so whoever asks about a child does it by its pidfd. With group, what is left of
+// its group when it ends is killed.
+func (r *reaper) fork(argv, env []string, files []*os.File, group bool) (forked, error) {
 	attr := &syscall.ProcAttr{Env: append(slices.Clip(env), stub.OneThread), Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, f := range files {
 		attr.Files = append(attr.Files, f.Fd()) // of nil: ^0, which closes it
@@ -102,11 +116,31 @@ func (r *reaper) fork(argv, env []string, files []*os.File, group bool) (int, <-
 	pid, err := syscall.ForkExec("/proc/self/exe", argv, attr)
 	runtime.KeepAlive(files)
 	if err != nil {
-		return 0, nil, err
+		return forked{}, err
 	}
 	exited := make(chan syscall.WaitStatus, 1)
 	r.waiting[pid] = child{exited, group}
-	return pid, exited, nil
+	c := forked{pid: pid, exited: exited}
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil { // not reaped yet, so it is this process
+		c.pidfd = os.NewFile(uintptr(fd), "pidfd")
+	}
+	return c, nil
+}
+
+// forked is a child.
+type forked struct {
+	pid    int
+	pidfd  *os.File // nil where a seccomp profile refuses pidfd_open(2)
+	exited <-chan syscall.WaitStatus
+}
+
+// ended says whether it has died, reaped or not.
+func (c forked) ended() bool {
+	if c.pidfd == nil {
+		return children.ended(c.pid)
+	}
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(c.pidfd.Fd()), Events: unix.POLLIN}}, 0)
+	return n > 0
 }
 
 // signal sends sig to the group of a child, unless it has been reaped: after
@@ -129,13 +163,4 @@ func (r *reaper) ended(pid int) bool {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return err == nil && info.Signo != 0
-}
-
-// probe asks whether the calling thread may signal a child. While it is not
-// reaped, its number belongs to nobody else.
-func (r *reaper) probe(pid int) (alive bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, alive = r.waiting[pid]
-	return alive, unix.Kill(pid, 0)
 }
