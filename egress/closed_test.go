@@ -19,7 +19,12 @@ func TestClosedByTheClient(t *testing.T) {
 			if _, err := w.Write(chunk); err != nil {
 				return
 			}
-			if r.URL.Path == "/break" {
+			switch r.URL.Path {
+			case "/done":
+				conn, _, _ := w.(http.Hijacker).Hijack()
+				conn.Close()
+				return
+			case "/break":
 				conn, _, _ := w.(http.Hijacker).Hijack()
 				raw := conn.(*tls.Conn).NetConn()
 				for next := raw; next != nil; { // through the log of the world
@@ -67,17 +72,24 @@ func TestClosedByTheClient(t *testing.T) {
 	}
 	stream("/").NetConn().Close()
 	verdicts("ok")
-	conn := stream("/break")
+	conn := stream("/done") // what is said to a host that has ended is lost, as it is without egress
+	io.Copy(io.Discard, conn)
+	for range 20 {
+		fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
+	}
+	conn.Close()
+	verdicts("ok", "ok")
+	conn = stream("/break")
 	io.Copy(io.Discard, conn)
 	conn.Close()
-	verdicts("ok", "failed")
+	verdicts("ok", "ok", "failed")
 	if r := c.refusal(); r.Verdict != "failed" {
 		t.Errorf("the caller reads %+v", r)
 	}
 	open := stream("/")
 	defer open.Close()
 	c.way.Close() // its command has ended
-	verdicts("ok", "failed", "ok")
+	verdicts("ok", "ok", "failed", "ok")
 	select {
 	case <-c.changed:
 		t.Errorf("the caller reads %+v", c.refusal())

@@ -61,7 +61,7 @@ func orNone(name string) string {
 
 // pass copies both ways until both sides have ended, or one has failed. That the
 // client has gone, or its command ended, is no failure: programs close with bytes of
-// the other side unread.
+// the other side unread. Nor is a host that ended and was told something after that.
 func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
 	var back error
 	var both sync.WaitGroup
@@ -76,12 +76,12 @@ func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
 		_, err = io.Copy(host, onlyReader{x.in})
 	}
 	up.CloseWrite()
-	if err != nil { // nobody waits for the rest
+	if err != nil && host.failed == nil { // nobody waits for the rest
 		up.SetReadDeadline(time.Unix(1, 0))
 	}
 	both.Wait()
 	switch {
-	case x.lease.ctx.Err() != nil, closed(client.failed), closed(err) && host.failed == nil:
+	case x.lease.ctx.Err() != nil, closed(client.failed), closed(err) && (host.failed == nil || back == nil):
 		return nil
 	case err != nil:
 		return err
