@@ -150,47 +150,34 @@ func (p *Process) await(ctx context.Context, over time.Time) syscall.WaitStatus 
 
 // sleep returns when the program has ended, when its time is over, or when it
 // shall be stopped. This thread waits in the kernel: beside a fork bomb timers and
-// channels of the runtime are late by hundreds of milliseconds.
+// channels of the runtime are late by hundreds of milliseconds. Where it has no
+// descriptor to wait for, it looks every 20 ms.
 func (p *Process) sleep(ctx context.Context, over time.Time) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil || p.pidfd == nil {
-		p.sleepByChannel(ctx, over)
-		return
+	most, on := -1, []unix.PollFd{{Fd: -1}, {Fd: -1}}
+	if fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
+		wake := os.NewFile(uintptr(fd), "wake")
+		defer wake.Close()
+		ring := func() { wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+		defer context.AfterFunc(ctx, ring)()
+		defer context.AfterFunc(p.stopped, ring)()
+		on[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
-	wake := os.NewFile(uintptr(fd), "wake")
-	defer wake.Close()
-	ring := func() { wake.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0}) }
-	defer context.AfterFunc(ctx, ring)()
-	defer context.AfterFunc(p.stopped, ring)()
+	if p.pidfd != nil {
+		on[1] = unix.PollFd{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN}
+	}
+	if on[0].Fd < 0 || on[1].Fd < 0 {
+		most = 20
+	}
 	for !p.ended() && ctx.Err() == nil && p.stopped.Err() == nil {
-		left := -1
+		left := most
 		if !over.IsZero() {
-			if left = int((time.Until(over) + time.Millisecond - 1) / time.Millisecond); left <= 0 {
+			rest := int((time.Until(over) + time.Millisecond - 1) / time.Millisecond)
+			if rest <= 0 {
 				return
 			}
+			left = int(min(uint(left), uint(rest))) // -1, no limit, is the largest
 		}
-		unix.Poll([]unix.PollFd{{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}, left)
-	}
-}
-
-// sleepByChannel is sleep where the kernel or a seccomp profile has no pidfd_open(2).
-func (p *Process) sleepByChannel(ctx context.Context, over time.Time) {
-	late := make(<-chan time.Time)
-	if !over.IsZero() {
-		timer := time.NewTimer(time.Until(over))
-		defer timer.Stop()
-		late = timer.C
-	}
-	for !p.ended() {
-		select {
-		case <-late:
-			return
-		case <-ctx.Done():
-			return
-		case <-p.stopped.Done():
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
+		unix.Poll(on, left)
 	}
 }
 
