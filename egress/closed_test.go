@@ -20,6 +20,12 @@ func TestClosedByTheClient(t *testing.T) {
 				return
 			}
 			switch r.URL.Path {
+			case "/reset": // closes with the client's last bytes unread
+				conn, _, _ := w.(http.Hijacker).Hijack()
+				conn.(*tls.Conn).CloseWrite()
+				io.CopyN(io.Discard, conn.(*tls.Conn).NetConn(), 1)
+				conn.Close()
+				return
 			case "/done":
 				conn, _, _ := w.(http.Hijacker).Hijack()
 				conn.Close()
@@ -79,17 +85,21 @@ func TestClosedByTheClient(t *testing.T) {
 	}
 	conn.Close()
 	verdicts("ok", "ok")
+	conn = stream("/reset")
+	io.Copy(io.Discard, conn)
+	conn.Close()
+	verdicts("ok", "ok", "ok")
 	conn = stream("/break")
 	io.Copy(io.Discard, conn)
 	conn.Close()
-	verdicts("ok", "ok", "failed")
+	verdicts("ok", "ok", "ok", "failed")
 	if r := c.refusal(); r.Verdict != "failed" {
 		t.Errorf("the caller reads %+v", r)
 	}
 	open := stream("/")
 	defer open.Close()
 	c.way.Close() // its command has ended
-	verdicts("ok", "ok", "failed", "ok")
+	verdicts("ok", "ok", "ok", "failed", "ok")
 	select {
 	case <-c.changed:
 		t.Errorf("the caller reads %+v", c.refusal())

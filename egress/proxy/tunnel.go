@@ -59,15 +59,25 @@ func orNone(name string) string {
 	return printable(cut(name))
 }
 
+// settle is how long a client may take to end whose host has reset the connection.
+const settle = 50 * time.Millisecond
+
 // pass copies both ways until both sides have ended, or one has failed. That the
 // client has gone, or its command ended, is no failure: programs close with bytes of
-// the other side unread. Nor is a host that ended and was told something after that.
+// the other side unread. Nor is a host that ended and was told something after that,
+// or one that answers the client's end with a reset.
 func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
 	var back error
 	var both sync.WaitGroup
-	client := x.counted(w, x.client, &x.received)
+	client, ended := x.counted(w, x.client, &x.received), make(chan struct{})
 	both.Go(func() {
-		_, back = io.Copy(client, up)
+		if _, back = io.Copy(client, up); closed(back) {
+			select {
+			case <-ended: // by itself, before it is told
+				back = nil
+			case <-time.After(settle):
+			}
+		}
 		x.client.CloseWrite()
 	})
 	host := x.counted(w, up, &x.sent)
@@ -76,6 +86,9 @@ func (x *exchange) pass(w *watch, up *net.TCPConn, first []byte) error {
 		_, err = io.Copy(host, onlyReader{x.in})
 	}
 	up.CloseWrite()
+	if err == nil {
+		close(ended)
+	}
 	if err != nil && host.failed == nil { // nobody waits for the rest
 		up.SetReadDeadline(time.Unix(1, 0))
 	}
