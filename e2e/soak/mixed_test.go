@@ -88,8 +88,8 @@ func (w *world) settled(parts []*part, first []size, third size) (said []string)
 		rig.Until(t, p.name+"'s descriptors to be as few as before", func() bool { return p.current().Descriptors() <= most }, p.current())
 		last, line := w.measure(p), ""
 		roof := first[i].mib + 64
-		if p.name == "login" { // what a password's argon2id takes goes back to the system later
-			roof += 64
+		if p.name == "login" { // what passwords' argon2id takes, 64 MiB each, goes back to the system later
+			roof += 128
 		}
 		if p == w.traefik {
 			roof, line = third.mib*3/2+64, fmt.Sprintf(", %s after a third", third)
