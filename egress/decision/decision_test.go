@@ -12,7 +12,7 @@ import (
 func TestNoRuleForThisMachine(t *testing.T) {
 	for name, helps := range map[string]bool{
 		"localhost:3000": false, "LOCALHOST:80": false, "app.localhost:8080": false,
-		"registry.example.org:443": true, "localhost.example.org:443": true, "gitea:3000": true,
+		"packages.example.org:443": true, "localhost.example.org:443": true, "gitea:3000": true,
 	} {
 		target, err := egressrule.Authority(name, false)
 		if err != nil {
