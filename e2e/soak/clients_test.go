@@ -67,13 +67,12 @@ func (w *world) visit(ctx context.Context, y way, next call) {
 	}
 }
 
+// connect is given up after patience. The session goes on after that: one over SSE lives
+// as long as its context, which has no deadline therefore.
 func (w *world) connect(y way) (*mcp.ClientSession, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	if y.how == rig.Streamable {
-		defer cancel()
-	} else {
-		w.t.Cleanup(cancel) // an SSE session lives as long as its context
-	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.t.Cleanup(cancel)
+	defer time.AfterFunc(patience, cancel).Stop()
 	return rig.TryConnect(ctx, y.base, y.token, y.how)
 }
 
