@@ -125,9 +125,14 @@ func nap(d time.Duration) {
 
 // others are all processes but this one.
 func others() (pids []int, err error) {
-	entries, err := os.ReadDir("/proc")
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != unix.Getpid() {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer proc.Close()
+	names, err := proc.Readdirnames(-1) // in no order, and with a fifth of the garbage
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid != unix.Getpid() {
 			pids = append(pids, pid)
 		}
 	}

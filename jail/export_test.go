@@ -92,3 +92,12 @@ func Outside(first int, later ...int) int {
 	}
 	return c.outside()
 }
+
+// ShortTurns are the longest turns of a thread that shortTurns was called for.
+const ShortTurns = uint64(shortTurn)
+
+// TakeShortTurns is what the thread of each command does.
+func TakeShortTurns() { shortTurns(0) }
+
+// GraceOver is when a grace ends.
+var GraceOver = graceOver

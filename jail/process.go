@@ -85,6 +85,7 @@ func (p *Process) Kill() { p.kill() }
 // with the goroutine.
 func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started chan<- error) {
 	runtime.LockOSThread()
+	shortTurns(0)
 	defer close(p.done)
 	defer p.jail.remove(p)
 	defer p.kill()
@@ -143,7 +144,8 @@ func (p *Process) await(ctx context.Context, over time.Time) syscall.WaitStatus 
 	}
 	p.result.Canceled = ctx.Err() != nil
 	p.result.TimedOut = !p.result.Canceled && p.stopped.Err() == nil
-	p.terminate()
+	p.terminate(over)
+	p.hurry()
 	p.end()
 	return <-p.exited
 }
@@ -183,13 +185,16 @@ func (p *Process) sleep(ctx context.Context, over time.Time) {
 
 // terminate asks everything of the command to end, and returns when it has or
 // when the grace is over. What is stopped goes on, or it could not.
-func (p *Process) terminate() {
+func (p *Process) terminate(timeout time.Time) {
 	if p.jail.cfg.Grace < 0 || p.killed.Err() != nil {
 		return
 	}
 	p.signal(unix.SIGTERM)
 	p.signal(unix.SIGCONT)
 	over := time.Now().Add(p.jail.grace())
+	if p.result.TimedOut {
+		over = graceOver(timeout, time.Now(), p.jail.grace())
+	}
 	for wait := time.Millisecond; p.killed.Err() == nil && p.alive(); wait = min(2*wait, 20*time.Millisecond) {
 		left := time.Until(over)
 		if left <= 0 {
@@ -197,6 +202,12 @@ func (p *Process) terminate() {
 		}
 		nap(min(wait, left))
 	}
+}
+
+// graceOver is when the grace of a timeout ends that this thread saw now: as if it
+// had seen it at once, but for the last half of the grace, which a command always has.
+func graceOver(timeout, now time.Time, grace time.Duration) time.Time {
+	return now.Add(max(timeout.Add(grace).Sub(now), grace/2))
 }
 
 // end kills whatever is left of the command, and waits until it has died.

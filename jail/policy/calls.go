@@ -10,7 +10,8 @@ import (
 // always are the calls that no command needs: namespaces, other processes'
 // memory, kernel interfaces with a history, flags of files that need not be
 // opened (Landlock does not see the call), openat2, whose mode lies where a filter
-// cannot look, and what only root may anyway.
+// cannot look, sched_setattr, by which a fork bomb could take turns as short as the
+// server's, and what only root may anyway.
 const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key " +
 	"request_key keyctl bpf perf_event_open userfaultfd " +
 	"ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease " +
@@ -19,7 +20,7 @@ const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_ente
 	"name_to_handle_at open_by_handle_at file_setattr init_module finit_module delete_module kexec_load " +
 	"kexec_file_load reboot swapon swapoff " +
 	"quotactl quotactl_fd acct fanotify_init fanotify_mark syslog settimeofday clock_settime sethostname " +
-	"setdomainname vhangup ioperm iopl modify_ldt"
+	"setdomainname sched_setattr vhangup ioperm iopl modify_ldt"
 
 // shared are the calls for memory, semaphores and queues that no process holds:
 // they outlive their command, fill the memory of the container that they lie in
@@ -29,7 +30,7 @@ const shared = "shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop sem
 
 // others are the calls that would change another process of the account: no
 // Landlock right covers them. Only the caller itself (0) may be named.
-const others = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr migrate_pages move_pages"
+const others = "prlimit64 sched_setaffinity sched_setscheduler sched_setparam migrate_pages move_pages"
 
 // datagrams is the bit that SOCK_DGRAM and SOCK_RAW have, SOCK_STREAM and
 // SOCK_SEQPACKET have not. One end of a pair of the first two can send to the
