@@ -47,6 +47,9 @@ func (p *pressure) watch(j *Jail) {
 		p.mu.Lock()
 		p.watching = p.running > 0
 		over := !p.watching
+		if over {
+			narrow()
+		}
 		p.mu.Unlock()
 		if over {
 			return
@@ -72,6 +75,7 @@ func (p *pressure) look(tasks func() int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.met = time.Now()
+	widen()
 }
 
 // since says whether the limit was met at a time or later.

@@ -36,7 +36,6 @@ type child struct {
 
 func (r *reaper) start() error {
 	r.once.Do(func() {
-		morePlaces()
 		r.waiting = map[int]child{}
 		r.setup = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 		died := make(chan os.Signal, 1)

@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"os"
 	"runtime"
 	"time"
 
@@ -18,14 +17,24 @@ const (
 	crowd     = 16
 )
 
-// places is how many threads of this process may run Go code at once, at least. One
-// that the kernel keeps waiting beside a fork bomb keeps its place too, and with one
-// for each processor nobody else could go on.
+// places is how many threads of this process may run Go code at once beside a fork
+// bomb, at least. One that the kernel keeps waiting keeps its place too, and with one
+// for each processor nobody else could go on. Without a bomb more of them cost time.
 const places = 8
 
-func morePlaces() {
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < places {
-		runtime.GOMAXPROCS(places)
+// usualPlaces are those before widen, 0 where it has not been called since.
+var usualPlaces int
+
+func widen() {
+	if n := runtime.GOMAXPROCS(0); usualPlaces == 0 && n < places {
+		usualPlaces = runtime.GOMAXPROCS(places)
+	}
+}
+
+func narrow() {
+	if usualPlaces != 0 {
+		runtime.GOMAXPROCS(usualPlaces)
+		usualPlaces = 0
 	}
 }
 
