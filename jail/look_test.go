@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ func TestLookingFarFromTheLimitIsCheap(t *testing.T) {
 	if all, err := procfs.AllTasks(); err != nil || all == 0 {
 		t.Skipf("this kernel does not say how many tasks there are: %d %v", all, err)
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // which a met limit raises
 	var p pressure
 	far := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 << 20 }) })
 	near := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 }) })
@@ -21,5 +23,23 @@ func TestLookingFarFromTheLimitIsCheap(t *testing.T) {
 	}
 	if !p.since(time.Now().Add(-time.Minute)) {
 		t.Error("twin: the limit of one task was not found met")
+	}
+}
+
+// Beside a crowd more threads may run at once; when no command is left, as many as before.
+func TestPlacesBesideACrowd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	p := pressure{watching: true}
+	p.look(func() int { return 1 << 20 })
+	if n := runtime.GOMAXPROCS(0); n != 2 {
+		t.Errorf("far from the limit %d threads", n)
+	}
+	p.look(func() int { return 1 })
+	if n := runtime.GOMAXPROCS(0); n != places {
+		t.Errorf("at the limit %d threads, want %d", n, places)
+	}
+	p.watch(nil)
+	if n := runtime.GOMAXPROCS(0); n != 2 {
+		t.Errorf("without commands %d threads, want 2 again", n)
 	}
 }

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type pressure struct {
 	running  int
 	watching bool
 	met      time.Time
+	usual    int // GOMAXPROCS before it was met, 0 where it has not been since
 }
 
 // begin counts a command in; the first of them starts the looking.
@@ -47,8 +49,9 @@ func (p *pressure) watch(j *Jail) {
 		p.mu.Lock()
 		p.watching = p.running > 0
 		over := !p.watching
-		if over {
-			narrow()
+		if over && p.usual != 0 {
+			runtime.GOMAXPROCS(p.usual)
+			p.usual = 0
 		}
 		p.mu.Unlock()
 		if over {
@@ -75,7 +78,9 @@ func (p *pressure) look(tasks func() int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.met = time.Now()
-	widen()
+	if p.usual == 0 {
+		p.usual = runtime.GOMAXPROCS(max(places, runtime.GOMAXPROCS(0)))
+	}
 }
 
 // since says whether the limit was met at a time or later.

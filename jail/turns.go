@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,22 +20,6 @@ const (
 // bomb, at least. One that the kernel keeps waiting keeps its place too, and with one
 // for each processor nobody else could go on. Without a bomb more of them cost time.
 const places = 8
-
-// usualPlaces are those before widen, 0 where it has not been called since.
-var usualPlaces int
-
-func widen() {
-	if n := runtime.GOMAXPROCS(0); usualPlaces == 0 && n < places {
-		usualPlaces = runtime.GOMAXPROCS(places)
-	}
-}
-
-func narrow() {
-	if usualPlaces != 0 {
-		runtime.GOMAXPROCS(usualPlaces)
-		usualPlaces = 0
-	}
-}
 
 // shortTurns lets a thread run as soon as it wakes, also beside a fork bomb, whose
 // processes never sleep: the kernel takes the shortest turn first (EEVDF; before
