@@ -22,7 +22,8 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/rig"
 )
 
-// gateway is one way to the same stdio server.
+// gateway is one way to the same stdio server; without a process it is the client's own
+// pipe to it.
 type gateway struct {
 	name, base, token string
 	*rig.Process
@@ -56,12 +57,13 @@ func TestBenchHub(t *testing.T) {
 			"--outputTransport", "streamableHttp", "--stateful", "--port", "PORT", "--logLevel", "none"),
 		startGateway(t, "mcp-proxy 6.7.19", append([]string{node,
 			modules + "/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs", "--port", "PORT", "--"}, server...)...),
+		{name: "no gateway"},
 	}
 	for _, clients := range []int{1, 4} {
 		for _, g := range all {
 			g.sessions, g.rates, g.costs, g.size = nil, nil, nil, nil
 			for range clients {
-				session := rig.Connect(t, g.base, g.token, rig.Streamable)
+				session := g.connect(t, server)
 				// the session's server starts, which takes node seconds
 				rig.TryCall(t, session, "echo", rig.Args{"message": "x"})
 				g.sessions = append(g.sessions, session)
@@ -76,6 +78,20 @@ func TestBenchHub(t *testing.T) {
 			record(t, clients, all[0], peer)
 		}
 	}
+}
+
+func (g *gateway) connect(t *testing.T, server []string) *mcp.ClientSession {
+	t.Helper()
+	if g.Process != nil {
+		return rig.Connect(t, g.base, g.token, rig.Streamable)
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "sallyport-e2e", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.CommandTransport{Command: exec.Command(server[0], server[1:]...)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
 }
 
 // niceness is this process's own, which it hands down (getpriority(2) gives 20 less it).
@@ -95,6 +111,11 @@ func record(t *testing.T, clients int, ours, peer *gateway) {
 		Ours: ours.size, Theirs: peer.size, Judge: figures.Ratio, Less: true, Bar: 0.2}
 	if clients > 1 { // theirs share one server
 		calls.Bar, calls.Aim = 2, 3
+	}
+	if peer.Process == nil { // what any gateway can reach at most
+		calls.Bar, calls.Aim = 0, 0
+		figures.Add(t, calls)
+		return
 	}
 	for _, r := range []figures.Row{calls, cpu, memory} {
 		figures.Add(t, r)
@@ -180,7 +201,13 @@ func (g *gateway) measure(t *testing.T, keep bool) {
 	defer cancel()
 	var wait sync.WaitGroup
 	var calls atomic.Int64
-	before, begin, long := g.CPU(), time.Now(), figures.Pick(4*time.Second, 500*time.Millisecond)
+	cpu := func() time.Duration {
+		if g.Process == nil {
+			return 0
+		}
+		return g.CPU()
+	}
+	before, begin, long := cpu(), time.Now(), figures.Pick(4*time.Second, 500*time.Millisecond)
 	for _, session := range g.sessions {
 		wait.Go(func() {
 			for time.Since(begin) < long || calls.Load() < fewest {
@@ -197,7 +224,9 @@ func (g *gateway) measure(t *testing.T, keep bool) {
 	n, took := float64(calls.Load()), time.Since(begin)
 	if keep && n >= fewest {
 		g.rates = append(g.rates, n/took.Seconds())
-		g.costs = append(g.costs, float64((g.CPU()-before).Nanoseconds())/1000/n)
-		g.size = append(g.size, float64(g.Resident(t))/(1<<20))
+		if g.Process != nil {
+			g.costs = append(g.costs, float64((cpu()-before).Nanoseconds())/1000/n)
+			g.size = append(g.size, float64(g.Resident(t))/(1<<20))
+		}
 	}
 }

@@ -36,7 +36,7 @@ var benches = []bench{
 	{"start", "bench", "TestBenchStart", 60},
 	{"command", "sandbox", "TestBenchShell", 50},
 	{"egress", "egress", "TestBenchEgress", 40},
-	{"hub", "hub", "TestBenchHub", 180},
+	{"hub", "hub", "TestBenchHub", 220},
 	{"wake", "hub", "TestBenchWake", 60},
 	{"servers", "hub", "TestBenchServers", 30},
 	{"calls", "bench", "TestBenchSessions", 60},
