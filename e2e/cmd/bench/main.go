@@ -41,7 +41,7 @@ var benches = []bench{
 	{"servers", "hub", "TestBenchServers", 30},
 	{"calls", "bench", "TestBenchSessions", 60},
 	{"container", "bench", "TestBenchCrowd", 120},
-	{"sessions", "bench", "TestBenchIdleSessions", 360},
+	{"sessions", "bench", "TestBenchIdleSessions", 600},
 }
 
 func main() {
