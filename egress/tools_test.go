@@ -50,6 +50,9 @@ const rustc = "#!/bin/sh\nprintf 'rustc 1.95.0 (x 2026-01-01)\\nbinary: rustc\\n
 // Each tool works with its rules, through nothing but the environment that
 // commands get, and fails with a clear message without them.
 func TestRealTools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test runs it")
+	}
 	publish("plain.example", "93.184.215.10", plainHost{})
 	publish("npm.example", "93.184.215.10", npmRegistry(t, "npm.example"))
 	publish("pip.example", "93.184.215.10", pipIndex("files.example"))

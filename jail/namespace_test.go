@@ -24,6 +24,9 @@ func inNamespace() bool { return os.Getenv(namespaceVariable) != "" && jail.CanP
 // What holds without private mounts and an own network holds with them, and each
 // of their rules is missed when it is left out.
 func TestInNamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test runs it")
+	}
 	if inNamespace() {
 		return
 	}

@@ -48,6 +48,9 @@ func hostile(prog string) []jail.Command {
 // the others cannot fork, since all share one budget of processes, and end before
 // their time: so a quarter as many run again without the two bombs.
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make test runs it")
+	}
 	total := 65
 	if contained {
 		total = 500
