@@ -18,17 +18,20 @@ func Guard(hosts, origins []string) Step {
 func guard(hosts, origins []string, next http.Handler) http.Handler {
 	anyHost := slices.Contains(hosts, "*")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !anyHost && !slices.Contains(hosts, hostName(r.Host)) {
+		switch {
+		case !anyHost && !slices.Contains(hosts, hostName(r.Host)):
 			http.Error(w, "forbidden: this Host is not in MCP_ALLOWED_HOSTS", http.StatusForbidden)
-			return
+		case !originsAllowed(origins, r.Header):
+			http.Error(w, "forbidden: this Origin is not in MCP_ALLOWED_ORIGINS", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
 		}
-		for _, origin := range r.Header.Values("Origin") {
-			if !slices.Contains(origins, strings.ToLower(origin)) {
-				http.Error(w, "forbidden: this Origin is not in MCP_ALLOWED_ORIGINS", http.StatusForbidden)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
+	})
+}
+
+func originsAllowed(origins []string, h http.Header) bool {
+	return !slices.ContainsFunc(h.Values("Origin"), func(o string) bool {
+		return !slices.Contains(origins, strings.ToLower(o))
 	})
 }
 

@@ -87,22 +87,27 @@ func Bodies(next http.Handler) http.Handler {
 			http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
 			return
 		}
-		if r.Body == nil || r.Body == http.NoBody {
+		if r.Body == nil || r.Body == http.NoBody || takeBody(w, r) {
 			next.ServeHTTP(w, r)
-			return
 		}
-		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(time.Now().Add(bodyWait)) // a test's recorder has none
-		body, err := readBody(w, r)
-		_ = rc.SetReadDeadline(time.Time{})
-		if err != nil {
-			refuseBody(w, err)
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.ContentLength = int64(len(body)) // also of a chunked one
-		next.ServeHTTP(w, r)
 	})
+}
+
+// takeBody reads the body, or answers why not.
+//
+//go:noinline
+func takeBody(w http.ResponseWriter, r *http.Request) bool {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyWait)) // a test's recorder has none
+	body, err := readBody(w, r)
+	_ = rc.SetReadDeadline(time.Time{})
+	if err != nil {
+		refuseBody(w, err)
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body)) // also of a chunked one
+	return true
 }
 
 const tooLarge = "the request body is larger than 8 MiB"
