@@ -25,7 +25,7 @@ func (w *walk) health() {
 	}
 	r, err := w.ask("GET", w.backend.JoinPath("/healthz"), false)
 	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+	case dropped(err):
 		// Docker's proxy takes the connection before it knows whether anyone
 		// listens inside, and drops it when not.
 		w.found(boundary, "backend-loopback", "GET %s/healthz: the connection opens and is dropped at once", w.backend)
@@ -37,6 +37,13 @@ func (w *walk) health() {
 		w.ok(boundary, "GET %s/healthz: 200, %s", w.backend, r.took)
 		w.exposed()
 	}
+}
+
+// dropped says whether a connection opened and ended without an answer. net/http has
+// an error of its own, without a name, for one that ended before it wrote.
+func dropped(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+		err != nil && strings.Contains(err.Error(), "server closed idle connection")
 }
 
 // exposed tries the backend's port on the machine's other addresses.
