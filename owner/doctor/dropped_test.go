@@ -5,13 +5,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// closing is a connection whose other end has closed it before anything is written.
+// closing is a connection whose other end closes it before anything is written.
 type closing struct {
 	net.Conn
 	seen chan struct{}
@@ -23,21 +24,21 @@ func (c *closing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func (c *closing) Write(p []byte) (int, error) {
-	<-c.seen
-	time.Sleep(20 * time.Millisecond) // net/http has seen it by then, or says EOF: both count
-	return 0, syscall.EPIPE
-}
-
 // Docker's proxy may drop a connection before, while or after the request is written.
 func TestDroppedAtOnce(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return &closing{Conn: ours, seen: make(chan struct{})}, nil
-	}}}
-	_, err := client.Get("http://127.0.0.1:1/")
-	if !dropped(err) {
+	conn := &closing{Conn: ours, seen: make(chan struct{})}
+	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}}
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		<-conn.seen
+		time.Sleep(20 * time.Millisecond) // until net/http has noted it; without, the error is EOF
+	}})
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = client.Do(req); !dropped(err) {
 		t.Errorf("before: %v", err)
 	}
 	if _, err := http.Get(serve(t, hangUp{})); !dropped(err) {
