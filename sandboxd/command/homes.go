@@ -36,6 +36,7 @@ type Homes struct {
 	mu       sync.Mutex
 	homes    map[string]*home // by directory name
 	measured time.Time
+	closed   bool
 	work     sync.WaitGroup // what is measured and removed
 }
 
@@ -58,7 +59,7 @@ func OpenHomes(base string) (*Homes, error) {
 		switch {
 		case err != nil || !e.IsDir():
 		case strings.HasPrefix(e.Name(), "."):
-			h.work.Go(func() { RemoveTree(filepath.Join(base, e.Name())) })
+			h.begin(func() { RemoveTree(filepath.Join(base, e.Name())) })
 		default:
 			h.homes[e.Name()] = &home{last: info.ModTime()}
 		}
@@ -132,12 +133,23 @@ func (h *Homes) leave(mine *home) {
 	mine.last = time.Now()
 	if mine.users == 0 && time.Since(h.measured) > measureAge {
 		h.measured = time.Now()
-		h.work.Go(h.bound)
+		h.begin(h.bound)
 	}
 }
 
-// Close waits for what is being measured or removed.
+// begin does work that Close waits for. Commands may end after Close: what is to be
+// removed then waits for the next OpenHomes. h is locked.
+func (h *Homes) begin(work func()) {
+	if !h.closed {
+		h.work.Go(work)
+	}
+}
+
+// Close waits for what is being measured or removed; nothing begins after it.
 func (h *Homes) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	h.work.Wait()
 	return nil
 }
@@ -271,7 +283,7 @@ func (h *Homes) discard(name string) {
 		return
 	}
 	_ = os.Rename(filepath.Join(h.base, name), filepath.Join(trash, "x"))
-	h.work.Go(func() { RemoveTree(trash) })
+	h.begin(func() { RemoveTree(trash) })
 }
 
 // size is how many bytes a tree takes on its disk, as far as it can be read.

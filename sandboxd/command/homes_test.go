@@ -1,11 +1,15 @@
 package command_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
@@ -149,5 +153,38 @@ func TestRemoveTree(t *testing.T) {
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		t.Error("it is still there")
+	}
+}
+
+// A command may end beside Close and after it: what it leaves is not measured
+// then, since nobody waits for that. The race detector sees the fault; the
+// directory is large, so that measuring it takes time.
+func TestHomesCloseBesideAnEnd(t *testing.T) {
+	for moment := range 6 {
+		r, workspace, private := newRunner(t, 4096)
+		many := filepath.Join(private, "local", "home", "many")
+		if err := os.MkdirAll(many, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2000 {
+			if err := os.WriteFile(filepath.Join(many, fmt.Sprint(i)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		c, err := r.Start(ctx, "", "echo $$ >pid; exec sleep 1000", "", long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := readPID(t, filepath.Join(workspace, "pid"))
+		cancel()
+		for unix.Kill(pid, 0) == nil { // Done would hide the race
+			time.Sleep(time.Millisecond / 10)
+		}
+		time.Sleep(time.Duration(moment) * time.Millisecond)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-c.Done()
 	}
 }
