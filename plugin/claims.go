@@ -89,7 +89,7 @@ func hasScope(is *issuer, cl *claims, scope string) bool {
 
 // grantClaims finds what the token may do: what its principal was given here, and
 // of that what the token's claims name. Both only narrow the issuer's ceiling.
-func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, backend string) {
+func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, e *edge) {
 	cl.grants = is.grants
 	cl.egress = egressHeader(is.egress)
 	if proof := string(fields["email_verified"]); is.claim == "email" && proof != "" && proof != "true" &&
@@ -105,8 +105,11 @@ func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, back
 		}
 	}
 	if is.egressClaim != "" {
-		rules, _ := claimed(fields[is.egressClaim])
+		rules, ok := claimed(fields[is.egressClaim])
 		cl.egress = egressHeader(narrowedRules(is.egress, rules))
+		if !ok && fields[is.egressClaim] != nil {
+			e.log.Warn("oauth:" + cl.sub + " has no egress: " + is.egressClaim + " is no list of at most 100 strings")
+		}
 	}
 	if is.toolsClaim == "" {
 		return
@@ -118,11 +121,11 @@ func grantClaims(is *issuer, cl *claims, fields map[string]json.RawMessage, back
 	}
 	var wanted []*grant
 	for _, entry := range list {
-		if g, wrong := parseGrant(backend, entry); wrong == "" {
+		if g, wrong := parseGrant(e.cfg.Backend, entry); wrong == "" {
 			wanted = append(wanted, g)
 		}
 	}
-	cl.grants = narrowed(backend, cl.grants.list, wanted)
+	cl.grants = narrowed(e.cfg.Backend, cl.grants.list, wanted)
 	if len(cl.grants.list) == 0 {
 		cl.refused = "has a token whose claim " + is.toolsClaim + " names nothing that oauth.tools allows"
 	}

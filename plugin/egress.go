@@ -120,9 +120,7 @@ func ruleCovers(a, b *egressRule) bool {
 	switch {
 	case a.name == "":
 		return true
-	case a.scheme != b.scheme:
-		return false
-	case a.port != b.port:
+	case a.scheme != b.scheme || a.port != b.port:
 		return false
 	case a.under && strings.HasSuffix(b.name, "."+a.name):
 		return true

@@ -60,8 +60,10 @@ func TestEgressHeader(t *testing.T) {
 	}
 }
 
+// A claim that cannot be read gives no network, and the log says whose and why; one that
+// is absent or narrows all away says nothing.
 func TestEgressClaim(t *testing.T) {
-	logged(t)
+	log := logged(t)
 	p := newIDP(t)
 	for _, row := range []struct {
 		ceiling []string
@@ -84,7 +86,13 @@ func TestEgressClaim(t *testing.T) {
 		c.OAuth.Egress = row.ceiling
 		c.OAuth.EgressClaim = "egress"
 		s := &seen{}
+		said := len(log.String())
 		code, body, _ := p.with(t, start(t, c, s), "read_file", map[string]interface{}{"egress": row.claim})
+		list, isList := row.claim.([]string)
+		unread := row.claim != nil && (!isList || len(list) > 100)
+		if strings.Contains(log.String()[said:], "has no egress: egress is no list") != unread {
+			t.Errorf("%q: the log says %s", row.claim, log.String()[said:])
+		}
 		if code != 200 || strings.Join(s.request.Header["X-Sallyport-Egress"], ";") != row.want {
 			t.Errorf("%q cut to %q: status %d %s, %q", row.claim, row.ceiling, code, body,
 				s.request.Header["X-Sallyport-Egress"])

@@ -152,7 +152,7 @@ func readClaims(c *call, is *issuer, t *jwt) (*claims, string) {
 	if why != "" {
 		return nil, why
 	}
-	grantClaims(is, cl, fields, c.e.cfg.Backend)
+	grantClaims(is, cl, fields, c.e)
 	return cl, ""
 }
 

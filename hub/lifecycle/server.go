@@ -104,8 +104,11 @@ type Server struct {
 // errAsleep ends what runs in a server that is put to sleep.
 var errAsleep = errors.New("the server was put to sleep")
 
-// errRemoved ends what still runs of an entry that was edited or removed.
-var errRemoved = errors.New("its entry in mcp.json was changed or removed")
+// Why a server has gone, for what still runs of it.
+var (
+	errRemoved = errors.New("its entry in mcp.json was changed or removed")
+	errStopped = errors.New("the hub was stopped; try again when it runs again")
+)
 
 // New makes a sleeping server. With KeepAlive it wakes at once.
 func New(cfg Config) *Server {
@@ -119,9 +122,14 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close ends everything that runs for this entry.
-func (s *Server) Close() {
-	s.off(errRemoved)
+// Close ends everything that runs for this entry, which was edited or removed.
+func (s *Server) Close() { s.close(errRemoved) }
+
+// Stop is Close because the hub ends.
+func (s *Server) Stop() { s.close(errStopped) }
+
+func (s *Server) close(why error) {
+	s.off(why)
 	s.Sleep()
 	s.cfg.Store.Release(s.cfg.Name, s.cfg.Hash)
 	if s.cfg.Release != nil {
@@ -136,7 +144,7 @@ func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }, errAsleep
 // grace.
 func (s *Server) stop(which func(*channel) bool, why error) {
 	if s.Gone() {
-		why = errRemoved
+		why = context.Cause(s.ctx)
 	}
 	s.mu.Lock()
 	var wait sync.WaitGroup
@@ -181,7 +189,7 @@ func (s *Server) gate(ctx context.Context) error {
 	s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		return &StateError{s.cfg.Name, "gone", errRemoved.Error(), 0}
+		return &StateError{s.cfg.Name, "gone", context.Cause(s.ctx).Error(), 0}
 	case parked:
 		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time "+
 			"because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}

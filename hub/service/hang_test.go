@@ -3,12 +3,15 @@ package service_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sallyport-dev/sallyport/hub/service"
 )
 
 // stuck is a server that takes connections and says nothing.
@@ -69,8 +72,9 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 			}
 			if got := <-answer; !strings.Contains(got, `"error"`) || strings.HasPrefix(got, "202") {
 				t.Errorf("%s while %s: %s", how, when, got)
-			} else if how == "edited" && when == "calling" && !strings.Contains(got, "its entry in mcp.json was changed") {
-				t.Errorf("a call lost to an edit: %s", got)
+			} else if edited := strings.Contains(got, "its entry in mcp.json was changed"); edited != (how == "edited") ||
+				strings.Contains(got, "the hub was stopped") == edited {
+				t.Errorf("%s while %s: told %s", how, when, got)
 			}
 		}
 	}
@@ -95,4 +99,22 @@ func TestFileThatWasGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is in force again", inForce)
+}
+
+// A hub that finds no mcp.json of use at its start has no good one that could stay in force,
+// and says where the file is described. Later an unusable one leaves the good one in force.
+func TestFileOfNoUse(t *testing.T) {
+	_, entry := listen(t, "unix")
+	b := start(t, map[string]string{"s": entry}, nil)
+	keeps := "the last good one stays in force"
+	if err := os.WriteFile(b.config, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is said", func() bool { return strings.Contains(b.log.String(), keeps) })
+	log := &buffer{}
+	set := service.Settings{ServersFile: b.config, StateDir: t.TempDir()}
+	_, err := service.New(set, b.desk, slog.New(slog.NewTextHandler(log, nil)))
+	if err == nil || !strings.Contains(err.Error(), "docs/mcp-json.md") || strings.Contains(log.String(), keeps) {
+		t.Errorf("%v, log %s", err, log.String())
+	}
 }

@@ -50,6 +50,7 @@ type registry struct {
 	servers map[string]*lifecycle.Server
 	hashes  map[string]string
 	broken  map[string]error
+	good    bool     // an mcp.json was in force
 	fault   error    // why the newest mcp.json is not in force
 	read    [32]byte // hash of the file that was last looked at
 }
@@ -59,7 +60,7 @@ func (h *Hub) start() error {
 	h.servers, h.hashes, h.broken = map[string]*lifecycle.Server{}, map[string]string{}, map[string]error{}
 	h.reload()
 	if h.fault != nil {
-		return fmt.Errorf("MCP_SERVERS_FILE: %w", h.fault)
+		return fmt.Errorf("MCP_SERVERS_FILE: %w (docs/mcp-json.md describes the file)", h.fault)
 	}
 	go func() {
 		tick := time.NewTicker(pollEvery)
@@ -93,13 +94,13 @@ func (h *Hub) reload() {
 		config, err = mcpjson.Parse(data)
 	}
 	if err != nil {
-		if h.fault == nil || h.fault.Error() != err.Error() {
+		if h.good && (h.fault == nil || h.fault.Error() != err.Error()) {
 			h.log.Error("mcp.json is not usable, the last good one stays in force", "error", err)
 		}
 		h.fault = err
 		return
 	}
-	h.fault = nil
+	h.fault, h.good = nil, true
 	h.apply(config)
 }
 
@@ -220,7 +221,7 @@ func (r *registry) close() {
 	r.mu.Unlock()
 	var wait sync.WaitGroup
 	for _, s := range all {
-		wait.Go(s.Close)
+		wait.Go(s.Stop)
 	}
 	wait.Wait()
 }

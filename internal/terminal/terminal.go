@@ -14,12 +14,23 @@ import (
 // usual terminal, which would break a longer one itself, without any margin.
 const Width = 72
 
-// Visible reports whether r shows itself and nothing else. Controls, format
+// Visible reports whether r shows itself, where it stands, and nothing else. Controls, format
 // characters (U+202E, zero width), variation selectors, fillers and what is not
-// assigned do not.
+// assigned do not. Nor do letters and digits that are written from right to left: many
+// terminals then show what stands between two of them in another order.
 func Visible(r rune) bool {
-	return unicode.IsPrint(r) && r != utf8.RuneError &&
+	return unicode.IsPrint(r) && r != utf8.RuneError && !within(r, rightToLeft) &&
 		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// rightToLeft are the blocks whose characters are R, AL or AN (Unicode, DerivedBidiClass.txt).
+var rightToLeft = [][2]rune{{0x590, 0x8ff}, {0xfb1d, 0xfdff}, {0xfe70, 0xfeff}, {0x10800, 0x10fff}, {0x1e800, 0x1efff}}
+
+func within(r rune, blocks [][2]rune) (found bool) {
+	for _, b := range blocks {
+		found = found || r >= b[0] && r <= b[1]
+	}
+	return found
 }
 
 // Escape writes each character that is not Visible as \u{hex}, line breaks too.
@@ -63,11 +74,8 @@ func Column(r rune) int {
 	if r < 0x1100 {
 		return 1
 	}
-	wide := unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Yi, unicode.Tangut)
-	for _, of := range pictures {
-		wide = wide || r >= of[0] && r <= of[1]
-	}
-	if wide {
+	if within(r, pictures) ||
+		unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Yi, unicode.Tangut) {
 		return 2
 	}
 	return 1

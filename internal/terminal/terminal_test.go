@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/sallyport-dev/sallyport/internal/terminal"
@@ -19,6 +20,11 @@ func TestEscape(t *testing.T) {
 		"\ufe0f\u3164\u2028":     `\u{fe0f}\u{3164}\u{2028}`,
 		"\U000e0041":             `\u{e0041}`,
 		"\xff":                   `\u{fffd}`,
+		// A terminal that orders by direction shows the path of the first as a/ב/.. and
+		// the digits of the third before its letter.
+		"rm -r א/../ב": `rm -r \u{5d0}/../\u{5d1}`,
+		"كتاب":         `\u{643}\u{62a}\u{627}\u{628}`,
+		"\u07c0 \U0001e900 \ufdfa \u0665 \U00010a00": `\u{7c0} \u{1e900} \u{fdfa} \u{665} \u{10a00}`,
 	} {
 		if got := terminal.Escape(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -79,6 +85,27 @@ func TestJSON(t *testing.T) {
 			if r != '\n' && !terminal.Visible(r) {
 				t.Errorf("%U in %q", r, shown)
 			}
+		}
+	}
+}
+
+// No letter or digit is written from right to left: whatever its script, all of it is in the
+// table, and the scripts of the neighbours still show themselves.
+func TestRightToLeft(t *testing.T) {
+	for name, script := range map[string]*unicode.RangeTable{"Hebrew": unicode.Hebrew, "Arabic": unicode.Arabic,
+		"Syriac": unicode.Syriac, "Thaana": unicode.Thaana, "Nko": unicode.Nko, "Samaritan": unicode.Samaritan,
+		"Mandaic": unicode.Mandaic, "Adlam": unicode.Adlam, "Mende_Kikakui": unicode.Mende_Kikakui,
+		"Phoenician": unicode.Phoenician, "Avestan": unicode.Avestan, "Old_Hungarian": unicode.Old_Hungarian,
+		"Yezidi": unicode.Yezidi, "Hanifi_Rohingya": unicode.Hanifi_Rohingya, "Sogdian": unicode.Sogdian} {
+		for r := rune(0); r <= unicode.MaxRune; r++ {
+			if unicode.Is(script, r) && terminal.Visible(r) {
+				t.Fatalf("%s: %U shows itself", name, r)
+			}
+		}
+	}
+	for _, r := range "Ωжհकไ日é→" {
+		if !terminal.Visible(r) {
+			t.Errorf("%U does not show itself", r)
 		}
 	}
 }
