@@ -11,7 +11,7 @@ COMPOSE   ?= docker compose
 BINARIES   = bin/sandboxd bin/sallyport bin/sallyport-run bin/sallyport-hub bin/sallyport-dockerproxy bin/sallyport-egress bin/sallyport-login
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
+.PHONY: help run compose up down env test test-quick e2e fuzz soak lint bench release install $(BINARIES)
 
 help: ## Say what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,12 +19,16 @@ help: ## Say what there is
 run: bin/sallyport bin/sallyport-run ## Serve WORKSPACE (./workspace) on 127.0.0.1:18080: no Docker, no Traefik (PORT=18090: another port; EGRESS=go,npm,HOST: what commands may reach)
 	@exec bin/sallyport-run -addr 127.0.0.1:$(PORT) -workspace $(FOLDER_TO_SERVE) -egress $(HOSTS_TO_REACH)
 
-up: env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth; EGRESS=go,npm,HOST: what commands may reach; off ends either)
+# docker without its Compose answers "up" with the whole of its own help.
+compose:
+	@$(COMPOSE) version >/dev/null 2>&1 || { echo 'This needs Docker with Compose 2.24 or newer, and "$(COMPOSE) version" fails here. Without Docker: make run' >&2; exit 1; }
+
+up: compose env ## Start the whole stack with Docker Compose (LOGIN=https://HOST: with OAuth; EGRESS=go,npm,HOST: what commands may reach; off ends either)
 	@[ "$(LOGIN)" != off ] || $(COMPOSE) --profile login rm --stop --force login
 	@$(COMPOSE) up --detach --build --wait || { $(COMPOSE) logs --tail 20; exit 1; }
 	@sh deploy/env.sh -show
 
-down: ## Stop the stack
+down: compose ## Stop the stack
 	@$(COMPOSE) down
 
 env: $(if $(filter-out off,$(EGRESS)),bin/sallyport) ## Write .env and the tokens for the stack, once; never over what is there

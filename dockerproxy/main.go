@@ -39,7 +39,7 @@ func main() { program.Main() }
 var program = cli.Program{
 	Name:  name,
 	Intro: "Creates exactly the containers that mcp.json describes.",
-	Start: "Without a command it serves. docs/hub.md.",
+	Start: "Without a command it serves. docs/dockerproxy.md.",
 	Commands: []cli.Command{
 		{Name: "serve", Help: "serve the hub, until SIGTERM (the default)",
 			Main: cli.Service(name, usage, readSettings, serve)},

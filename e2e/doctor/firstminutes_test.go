@@ -1,7 +1,9 @@
 package doctor_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,5 +39,22 @@ func TestFirstMinutes(t *testing.T) {
 	<-run.Done
 	if got := rig.Status("http://127.0.0.1:18080/healthz"); got != 0 {
 		t.Errorf("after Ctrl-C something still answers: %d", got)
+	}
+}
+
+// Without Compose make up says what it needs, and has written nothing. (docker itself answers
+// "compose up" with all of its help then.) The twin writes what it would have.
+func TestUpWithoutCompose(t *testing.T) {
+	c := rig.NewCheckout(t, 0)
+	out, err := c.Command("make", "up", "COMPOSE=false").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "Docker with Compose 2.24 or newer") ||
+		!strings.Contains(string(out), "Without Docker: make run") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, ".env")); err == nil {
+		t.Error("it wrote .env")
+	}
+	if c.Make("env"); c.Read(".env") == "" {
+		t.Error("make env wrote no .env")
 	}
 }

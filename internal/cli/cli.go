@@ -66,10 +66,11 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 func isHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
 
 func (p Program) unknown(name string, stderr io.Writer) int {
-	if name != "" {
-		fmt.Fprintf(stderr, "%s: there is no command %q%s\n\n", p.Name, name, p.nearest(name))
+	if name == "" {
+		p.usage(stderr)
+		return 2
 	}
-	p.usage(stderr)
+	fmt.Fprintf(stderr, "%s: there is no command %q%s; %[1]s -h lists them\n", p.Name, name, p.nearest(name))
 	return 2
 }
 

@@ -45,7 +45,7 @@ func TestRun(t *testing.T) {
 		{"", "serve", 0, "served ", ""},
 		{"", "", 2, "", "usage: sandboxd COMMAND"},
 		{"local -x", "serve", 2, "", `"local" has moved: use make run`},
-		{"frobnicate", "serve", 2, "", `there is no command "frobnicate"`},
+		{"frobnicate", "serve", 2, "", `there is no command "frobnicate"; sandboxd -h lists them` + "\n"},
 		{"help frobnicate", "", 2, "", `there is no command "frobnicate"`},
 		{"help doctor", "", 0, "walked -h", ""},
 		{"--help", "", 0, "usage: sandboxd COMMAND", ""},
@@ -127,7 +127,8 @@ func TestCodes(t *testing.T) {
 		for _, main := range []Main{server, tool, service} {
 			var out, errs bytes.Buffer
 			code := main(t.Context(), strings.Fields(c.args), &out, &errs)
-			if code != c.code || !strings.HasPrefix(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 {
+			if code != c.code || !strings.HasPrefix(out.String(), c.out) || !strings.Contains(errs.String(), c.errs) || c.errs == "" && errs.Len() > 0 ||
+				strings.Count(errs.String(), "\n") > 1 {
 				t.Errorf("%q, %v: %d, stdout %q, stderr %q", c.args, c.err, code, out.String(), errs.String())
 			}
 		}

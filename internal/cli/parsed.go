@@ -82,8 +82,8 @@ func Service[S any](name, usage string, read func(getenv func(string) string) (S
 	}, serve)
 }
 
-// Tool makes a command that does one thing and ends. usage follows a mistake on
-// the command line, for which the exit code is 2.
+// Tool makes a command that does one thing and ends. A mistake on the command line is
+// one line, which a long usage would push off the screen; the exit code is 2.
 func Tool[O any](name, usage string, parse func(args []string) (O, error),
 	run func(ctx context.Context, opt O, stdout, stderr io.Writer) (int, error)) Main {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -93,7 +93,7 @@ func Tool[O any](name, usage string, parse func(args []string) (O, error),
 			return 0
 		}
 		if err != nil {
-			fmt.Fprintf(stderr, "%s: %v\n\n%s", name, err, usage)
+			fmt.Fprintf(stderr, "%s: %v; see %[1]s -h\n", name, err)
 			return 2
 		}
 		code, err := run(ctx, opt, stdout, stderr)

@@ -113,7 +113,7 @@ func ReadKey(path string) (k Key, err error) {
 			path, filepath.Base(path))
 	}
 	if k, err = ParseKey(text); err != nil {
-		return k, fmt.Errorf("key file %q: %w", path, err)
+		return k, fmt.Errorf("key file %q: %w; \"sallyport token key\" makes one where there is no file", path, err)
 	}
 	return k, nil
 }

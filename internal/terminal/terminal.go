@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -26,11 +27,8 @@ func Visible(r rune) bool {
 // rightToLeft are the blocks whose characters are R, AL or AN (Unicode, DerivedBidiClass.txt).
 var rightToLeft = [][2]rune{{0x590, 0x8ff}, {0xfb1d, 0xfdff}, {0xfe70, 0xfeff}, {0x10800, 0x10fff}, {0x1e800, 0x1efff}}
 
-func within(r rune, blocks [][2]rune) (found bool) {
-	for _, b := range blocks {
-		found = found || r >= b[0] && r <= b[1]
-	}
-	return found
+func within(r rune, blocks [][2]rune) bool {
+	return slices.ContainsFunc(blocks, func(b [2]rune) bool { return r >= b[0] && r <= b[1] })
 }
 
 // Escape writes each character that is not Visible as \u{hex}, line breaks too.

@@ -173,6 +173,8 @@ func TestPauseStopAndLists(t *testing.T) {
 		code, out, _ := run(v, "-json")
 		want(t, name, code, 0, out, "[]")
 	}
+	code, out, _ = run(approve.Servers)
+	want(t, "no hub", code, 0, out, "There are none: the hub serves servers")
 	code, _, errs = run(approve.Output, "none")
 	want(t, "output", code, 1, errs, "no command")
 }
@@ -181,11 +183,11 @@ func TestPauseStopAndLists(t *testing.T) {
 // exit code 2.
 func TestUnreachable(t *testing.T) {
 	rig(t)
-	code, _, errs := run(approve.PS, "-socket", filepath.Join(t.TempDir(), "none.sock"))
-	want(t, "no server", code, 2, errs, "Nothing is running here. Start it: make run or make up.")
-	code, out, _ := run(approve.PS, "-socket", filepath.Join(t.TempDir(), "none.sock"))
-	if code != 2 || out != "" {
-		t.Errorf("no server: %d, stdout %q", code, out)
+	named := filepath.Join(t.TempDir(), "none.sock")
+	code, out, errs := run(approve.PS, "-socket", named)
+	want(t, "no server", code, 2, errs, named+": no server listens there")
+	if out != "" || strings.Contains(errs, ".sallyport/run") {
+		t.Errorf("no server: stdout %q, %s", out, errs)
 	}
 	other := filepath.Join(t.TempDir(), "key")
 	os.WriteFile(other, []byte(strings.Repeat("0b", 32)), 0o600)

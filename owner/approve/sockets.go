@@ -22,6 +22,7 @@ import (
 type Sockets struct {
 	Paths   []string // none: MCP_OWNER_SOCKET, else .sallyport/run/*/owner.sock
 	KeyFile string   // "": MCP_OWNER_KEY_FILE, else .sallyport/owner/key
+	named   bool     // Paths were given
 }
 
 // Flags adds -socket, which may be repeated, and -key-file.
@@ -35,7 +36,7 @@ func (s *Sockets) Fill() error {
 	if v := os.Getenv("MCP_OWNER_SOCKET"); len(s.Paths) == 0 && v != "" {
 		s.Paths = []string{v}
 	}
-	if len(s.Paths) == 0 {
+	if s.named = len(s.Paths) > 0; !s.named {
 		s.Paths, _ = filepath.Glob(".sallyport/run/*/owner.sock")
 	}
 	if s.KeyFile == "" {
@@ -57,6 +58,9 @@ func (s *Sockets) Connect(ctx context.Context, path string) (*ownersock.Client, 
 
 // nothing means that no server answers, and says where one was looked for.
 func nothing() error {
+	if err := client.Barred(); err != nil {
+		return err
+	}
 	//nolint:staticcheck // a sentence for a person
 	return fmt.Errorf("Nothing is running here. Start it: make run or make up. (From another folder: -socket and "+
 		"-key-file. Looked for %s.)", client.Here(".sallyport/run/*/owner.sock"))
@@ -94,10 +98,13 @@ func (s *Sockets) each(ctx context.Context, stderr io.Writer,
 			fmt.Fprintln(stderr, "sallyport:", err)
 		}
 	}
-	if !answered && refused == nil {
-		return nothing()
+	switch {
+	case answered || refused != nil:
+		return refused
+	case s.named:
+		return errors.Join(down...)
 	}
-	return refused
+	return nothing()
 }
 
 // errNotDone means that no server did what was asked; what it said is the text.

@@ -17,6 +17,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/session"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
+	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
 // verb is one command line.
@@ -93,6 +94,10 @@ func (v *verb) array(list []listed) error {
 		_, err = fmt.Fprintln(v.stdout, terminal.JSON(string(raw)))
 	}
 	return err
+}
+
+func (v *verb) row(format string, cells ...any) {
+	fmt.Fprintln(v.stdout, client.Fold(v.stdout, fmt.Sprintf(format, cells...)))
 }
 
 func (v *verb) arg(i int) string {
@@ -177,8 +182,7 @@ var PS = command("ps   lists what runs and waits: calls, and commands in the bac
 	}
 	fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", "ID", "STATE", "FOR", "PRINCIPAL", "WHAT")
 	for _, e := range list {
-		fmt.Fprintf(v.stdout, "%-8s %-10s %8s  %-20s %s\n", e.ID, e.State, Since(e.Started),
-			terminal.Line(e.Principal, 40), What(e, 200))
+		v.row("%-8s %-10s %8s  %-20s %s", e.ID, e.State, Since(e.Started), terminal.Line(e.Principal, 40), What(e, 200))
 	}
 	return nil
 })
@@ -310,8 +314,7 @@ var Sessions = command("sessions   lists the open MCP sessions", 0, 0, func(v *v
 	}
 	fmt.Fprintf(v.stdout, "%-14s %-30s %8s  %s\n", "ID", "PRINCIPAL", "REQUESTS", "LAST")
 	for _, s := range list {
-		fmt.Fprintf(v.stdout, "%-14s %-30s %8d  %s ago\n", s.Name, terminal.Line(s.Principal, 60), s.Requests,
-			Since(s.Last))
+		v.row("%-14s %-30s %8d  %s ago", s.Name, terminal.Line(s.Principal, 60), s.Requests, Since(s.Last))
 	}
 	return nil
 })
@@ -325,13 +328,17 @@ var Servers = command("servers   lists the hub's servers and what is withheld of
 	if v.json {
 		return v.array(array)
 	}
+	if len(list) == 0 {
+		fmt.Fprintln(v.stdout, "There are none: the hub serves servers (docs/hub.md).")
+		return nil
+	}
 	fmt.Fprintf(v.stdout, "%-20s %-8s %-10s %s\n", "SERVER", "TYPE", "STATE", "")
 	for _, s := range list {
 		rest := s.Reason
 		if len(s.Withheld) > 0 {
 			rest += fmt.Sprintf(" %d definitions withheld: sallyport accept %s", len(s.Withheld), s.Name)
 		}
-		fmt.Fprintf(v.stdout, "%-20s %-8s %-10s %s\n", terminal.Line(s.Name, 60), s.Type, s.State,
+		v.row("%-20s %-8s %-10s %s", terminal.Line(s.Name, 60), s.Type, s.State,
 			terminal.Line(strings.TrimSpace(rest), 200))
 	}
 	return nil

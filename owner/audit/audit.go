@@ -35,7 +35,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		if len(args) > 0 && args[0][:min(1, len(args[0]))] != "-" {
-			fmt.Fprintf(stderr, "sallyport audit: there is no verb %q\n", args[0])
+			fmt.Fprintf(stderr, "sallyport audit: there is no verb %q; see sallyport audit -h\n", args[0])
+			return 2
 		}
 		if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
 			fmt.Fprint(stdout, usage)
@@ -70,12 +71,12 @@ var errNone = errors.New("nothing was found")
 // parse reads a verb's flags.
 func parse(fs *flag.FlagSet, args []string) error {
 	fs.SetOutput(io.Discard)
-	if err := fs.Parse(args); err != nil && !errors.Is(err, flag.ErrHelp) {
-		return fmt.Errorf("%w\n%s", err, usage)
-	} else if err != nil {
-		return err
+	err := fs.Parse(args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		err = fmt.Errorf("%s; see sallyport audit -h", strings.Replace(err.Error(), "parse error",
+			"-n takes a number, -since a time such as 2h or 90m", 1))
 	}
-	return nil
+	return err
 }
 
 // Files are the chains that were named, or all there are: MCP_AUDIT_FILE, else those
@@ -88,6 +89,9 @@ func Files(named []string) ([]string, error) {
 		return []string{file}, nil
 	}
 	list, err := filepath.Glob(".sallyport/audit/*/audit.jsonl")
+	if err == nil && len(list) == 0 {
+		err = client.Barred()
+	}
 	if err == nil && len(list) == 0 {
 		err = fmt.Errorf("there are no records: name the file (looked for %s)",
 			client.Here(".sallyport/audit/*/audit.jsonl"))
@@ -123,7 +127,7 @@ func verify(_ context.Context, args []string, stdout io.Writer) error {
 	for _, file := range list {
 		r, err := chain.Verify(file, o)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w (FILE is the audit.jsonl of a chain, whose other files stand beside it)", err)
 		}
 		Report(stdout, file, r, o.Anchors != "")
 		if r.Finding != nil {

@@ -1,12 +1,15 @@
 package audit_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
@@ -66,7 +69,7 @@ func TestVerify(t *testing.T) {
 	code, out, _ = run("verify", file)
 	want(t, code, 1, out, "WRONG", file+":8", "changed")
 	code, _, errs := run("verify", "none")
-	want(t, code, 2, errs, "none")
+	want(t, code, 2, errs, "none", "FILE is the audit.jsonl of a chain")
 }
 
 func TestTailGrepShow(t *testing.T) {
@@ -92,6 +95,11 @@ func TestTailGrepShow(t *testing.T) {
 	want(t, code, 1, errs, "no record 999")
 	code, _, errs = run("grep", "zzz")
 	want(t, code, 1, errs, "nothing was found")
+	os.WriteFile("notes.md", []byte("no record\n"), 0o600)
+	code, _, errs = run("tail", "notes.md")
+	want(t, code, 1, errs, "nothing was found: notes.md holds no record")
+	code, _, errs = run("grep", "-since", "5x", "tool")
+	want(t, code, 2, errs, "-since a time such as 2h")
 	code, out, _ = run("tail", "-json", "-n", "1")
 	want(t, code, 0, out, `{"seq":21,`)
 }
@@ -141,6 +149,64 @@ func TestUsage(t *testing.T) {
 	want(t, code, 0, out, "usage: ")
 	code, _, errs := run("foo")
 	want(t, code, 2, errs, `there is no verb "foo"`)
+}
+
+// A terminal of 80 columns breaks no row itself: what a client called its tool would then
+// look like a row of its own. Elsewhere a row is one line, for grep.
+func TestRowsOnATerminal(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := filepath.Join(".sallyport", "audit", "sandboxd", "audit.jsonl")
+	l, err := chain.Open(chain.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Refused(chain.Call{Principal: "token:p", Tool: strings.Repeat("x", 19) + "9      11-30 09:00:00 end     ok"}, "denied")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := run("tail"); strings.Count(out, "\n") != 2 {
+		t.Errorf("not a line each: %s", out)
+	}
+	master, slave := pty(t)
+	if code := audit.Main(t.Context(), []string{"tail"}, slave, slave); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	slave.WriteString("end\n")
+	rows := 0
+	for in := bufio.NewScanner(master); in.Scan() && in.Text() != "end"; {
+		line := strings.TrimRight(in.Text(), "\r")
+		if terminal.Columns(line) > 80 {
+			t.Errorf("the terminal breaks %q", line)
+		}
+		if line[0] != ' ' {
+			rows++
+		}
+	}
+	if rows != 2 {
+		t.Errorf("%d rows, want 2", rows)
+	}
+}
+
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	n := 0
+	if err == nil {
+		t.Cleanup(func() { master.Close() })
+		n, err = unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	}
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skipf("not on this machine: no pseudo-terminal: %v", err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	return master, slave
 }
 
 // A line break in what a client chose begins no member of the record that is shown:

@@ -13,6 +13,7 @@ import (
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
+	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
 // look is how often tail -f looks for more.
@@ -49,6 +50,9 @@ func tail(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		return true
 	})
+	if err == nil && seen == 0 && !*follow {
+		return fmt.Errorf("%w: %s holds no record", errNone, file)
+	}
 	for _, l := range last {
 		print(stdout, l, *raw)
 	}
@@ -69,7 +73,7 @@ func print(w io.Writer, l chain.Line, raw bool) {
 		return
 	}
 	if r, ok := l.Record(); ok {
-		fmt.Fprintln(w, Line(r))
+		fmt.Fprintln(w, client.Fold(w, Line(r)))
 	}
 }
 

@@ -58,6 +58,14 @@ func Here(name string) string {
 	return full
 }
 
+// Barred says that the working directory's installation is another account's.
+func Barred() error {
+	if _, err := os.ReadDir(".sallyport"); errors.Is(err, os.ErrPermission) {
+		return fmt.Errorf("%w: do this as the account that started the server, perhaps with sudo", err)
+	}
+	return nil
+}
+
 // Served is the URL that "make run" has recorded in the installation of the working
 // directory; nil where it is not running. Only one on this machine is believed: a
 // token is sent there.

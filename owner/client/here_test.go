@@ -31,3 +31,23 @@ func TestHere(t *testing.T) {
 		t.Errorf("in it: %s", got)
 	}
 }
+
+// An installation that this account may not read is not taken for one that does not run.
+func TestBarred(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := Barred(); err != nil {
+		t.Errorf("none: %v", err)
+	}
+	if err := os.Mkdir(".sallyport", 0o700); err != nil || Barred() != nil {
+		t.Errorf("one's own: %v, %v", err, Barred())
+	}
+	if os.Geteuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	if err := os.Chmod(".sallyport", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := Barred(); err == nil || !strings.Contains(err.Error(), "as the account that started the server") {
+		t.Errorf("another's: %v", err)
+	}
+}

@@ -13,7 +13,8 @@ var Findings = map[string]Finding{
 	"kernel-too-old": {Warn, "the full jail needs Linux 6.12 with Landlock and seccomp",
 		"use a newer kernel; MCP_JAIL=group starts without these restrictions and says what is lost"},
 	"token-missing": {Fail, "there is no client token to connect with, so only what needs none was looked at",
-		"make run and make up create .sallyport/edge/client-token; name another file with -token-file"},
+		"make run and make up create .sallyport/edge/client-token; name another file with -token-file; where " +
+			"permission is denied, run doctor as the account that owns .sallyport"},
 	"token-readable": {Fail, "every program of the machine that may read the token file can call the tools",
 		"chmod 600 the file and its folder 700, then replace the token: delete the file and run make env; the server " +
 			"reads the new one within a second"},
@@ -85,7 +86,7 @@ var Findings = map[string]Finding{
 		"publish it on loopback only: 127.0.0.1:18080:8000 in docker-compose.yml, or MCP_ADDR=127.0.0.1:18080"},
 
 	// The way to the edge.
-	"unreachable": {Fail, "nothing accepts connections at this address",
+	"unreachable": {Fail, "nothing accepts connections at this address, or nobody knows its name",
 		"start Traefik (make up) or sallyport-run (make run); behind Funnel look at tailscale funnel status"},
 	"tls-untrusted": {Fail, "the certificate cannot be verified, so a client refuses to connect",
 		"use the name in the certificate; on a tailnet give the router tls.certResolver tailscale; -insecure looks " +

@@ -59,7 +59,7 @@ func names(args []string) ([]string, error) {
 	f := cli.Flags("sallyport hosts")
 	err := f.Parse(args)
 	if err == nil && f.NArg() == 0 {
-		err = errors.New("name at least one")
+		err = errors.New("name at least one of go, npm, pip, cargo and apt")
 	}
 	return f.Args(), err
 }

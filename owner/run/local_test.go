@@ -214,6 +214,7 @@ func TestClearErrors(t *testing.T) {
 	}{
 		"port taken":          {args: []string{"-addr", taken.Addr().String()}, code: 1, want: "make run PORT=18090\n"},
 		"port taken, wishes":  {args: []string{"-addr", taken.Addr().String(), "-workspace", spaced}, code: 1, want: "PORT=18090 WORKSPACE='" + spaced + "'"},
+		"no such port":        {args: []string{"-addr", "127.0.0.1:abc"}, code: 1, want: "unknown port: take another port: make run PORT=18090\n"},
 		"empty workspace":     {args: []string{"-addr", taken.Addr().String(), "-workspace", ""}, code: 1, want: "make run PORT=18090\n"},
 		"workspace missing":   {args: []string{"-workspace", "nowhere"}, code: 2, want: "mkdir -p"},
 		"tilde":               {args: []string{"-workspace", "~/nowhere"}, code: 2, want: "nowhere does not exist"},

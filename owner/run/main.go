@@ -152,8 +152,10 @@ func (o options) listen() (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s is taken, perhaps by another make run or by make up: stop that one (ss -ltnp "+
 			"shows it), or take another port: %s", o.addr, o.elsewhere())
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: take another port: %s", err, o.elsewhere())
 	}
-	return l, err
+	return l, nil
 }
 
 // elsewhere is the command line that serves the same on another port.

@@ -147,7 +147,7 @@ func (c command) read(name string) (string, error) {
 }
 
 func (c command) usage(why string) int {
-	fmt.Fprintf(c.stderr, "sallyport token: %s\n\n%s", why, Usage)
+	fmt.Fprintf(c.stderr, "sallyport token: %s; see sallyport token -h\n", why)
 	return 2
 }
 

@@ -148,7 +148,7 @@ func TestArgumentsAreNotRepeated(t *testing.T) {
 
 func TestMistakesAreUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"frob"}, {"new"}, {"check"}, {"new", "a", "b"}, {"check", "-sha256", "xyz", "f"}} {
-		if got := run(t, "", args...); got.code != 2 || !strings.Contains(got.stderr, "usage:") {
+		if got := run(t, "", args...); got.code != 2 || !strings.HasSuffix(got.stderr, "; see sallyport token -h\n") {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
