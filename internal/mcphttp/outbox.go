@@ -74,8 +74,9 @@ func (b *outbox) fail(err error) {
 }
 
 // next waits for a message. ok is false at the end of the stream, which comes
-// after all that was delivered before it.
-func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
+// after all that was delivered before it: when the client leaves, the session ends
+// or another reader takes over. Any of the three may be nil.
+func (b *outbox) next(client, session, other <-chan struct{}) (raw []byte, last, ok bool) {
 	for ended := false; ; {
 		b.mu.Lock()
 		if b.full {
@@ -96,7 +97,9 @@ func (b *outbox) next(done, other <-chan struct{}) (raw []byte, last, ok bool) {
 		}
 		select {
 		case <-b.ready:
-		case <-done:
+		case <-client:
+			ended = true
+		case <-session:
 			ended = true
 		case <-other:
 			ended = true
@@ -135,11 +138,8 @@ func (b *outbox) take() (mine chan struct{}) {
 func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 	mine := b.take()
 	_ = http.NewResponseController(w).Flush() // not before: what comes from now on is the client's
-	ctx, cancel := context.WithCancel(client)
-	defer cancel()
-	defer context.AfterFunc(session, cancel)()
 	for {
-		raw, _, ok := b.next(ctx.Done(), mine)
+		raw, _, ok := b.next(client.Done(), session.Done(), mine)
 		select {
 		case <-mine:
 			if ok {

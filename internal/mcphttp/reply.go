@@ -69,7 +69,7 @@ func (a *reply) serve(owner context.Context) (failed bool) {
 		eventStream(a.w)
 		settle = httpd.StreamFrom(a.r.Context()).Await()
 	}
-	raw, last, ok := a.box.next(a.r.Context().Done(), owner.Done())
+	raw, last, ok := a.box.next(a.r.Context().Done(), owner.Done(), nil)
 	started := settle()
 	if !started && !ok && !a.box.canceled() && a.stays() {
 		raw, last, ok = a.lastWord()
@@ -77,7 +77,7 @@ func (a *reply) serve(owner context.Context) (failed bool) {
 	if !started && (!ok || last) {
 		return a.whole(raw, ok)
 	}
-	for ; ok; raw, last, ok = a.box.next(a.r.Context().Done(), owner.Done()) {
+	for ; ok; raw, last, ok = a.box.next(a.r.Context().Done(), owner.Done(), nil) {
 		if emit(a.w, "message", raw) != nil || last {
 			break
 		}
@@ -92,7 +92,7 @@ func (a *reply) stays() bool { return context.Cause(a.r.Context()) != context.Ca
 func (a *reply) lastWord() (raw []byte, last, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return a.box.next(ctx.Done(), nil)
+	return a.box.next(ctx.Done(), nil, nil)
 }
 
 // whole answers with one message, or none.

@@ -26,16 +26,17 @@ var errCrowded = errors.New("too many messages of this session wait for their tu
 
 // clientSession is one client's session, over either transport.
 type clientSession struct {
-	id, path string
-	front    *Front
-	place    *session.Session
-	target   Session
-	general  *outbox
-	stream   *httpd.Stream   // of HTTP+SSE
-	ctx      context.Context // of the work; ends first
-	cancel   context.CancelFunc
-	over     context.Context // of the streams; ends when the target has said its last word
-	finish   context.CancelFunc
+	id, path  string
+	principal string
+	front     *Front
+	place     *session.Session
+	target    Session
+	general   *outbox
+	stream    *httpd.Stream   // of HTTP+SSE
+	ctx       context.Context // of the work; ends first
+	cancel    context.CancelFunc
+	over      context.Context // of the streams; ends when the target has said its last word
+	finish    context.CancelFunc
 
 	mu      sync.Mutex
 	inbox   []*job
@@ -60,7 +61,7 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 		session.Refuse(w, err)
 		return nil
 	}
-	s := &clientSession{id: rand.Text(), path: path, front: f, place: place,
+	s := &clientSession{id: rand.Text(), path: path, principal: who.Principal, front: f, place: place,
 		general: newOutbox(r.Method == http.MethodGet)}
 	if r.Method == http.MethodGet {
 		s.stream = httpd.StreamFrom(r.Context())
@@ -71,7 +72,6 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 	f.live.Store(s.id, s) // before the client learns the id: its first POST may be quick
 	place.Bind(s.id, s.close)
 	f.log.Info("session opened", "path", path, "principal", who.Principal)
-	context.AfterFunc(s.ctx, func() { f.log.Info("session closed", "path", path, "principal", who.Principal) })
 	return s
 }
 
@@ -124,6 +124,7 @@ func (s *clientSession) close() {
 func (s *clientSession) shut() {
 	s.target.Close()
 	s.finish()
+	s.front.log.Info("session closed", "path", s.path, "principal", s.principal)
 }
 
 // Sweep ends the sessions whose target is gone.
