@@ -34,6 +34,7 @@ const makers = "8.8.4.4"
 // clients' data: no port behind http://localhost (Claude Code), private_key_jwt (ChatGPT).
 func TestClientsDocuments(t *testing.T) {
 	if os.Getenv(egresstest.Inside) == "" {
+		rig.NeedRoot(t)
 		again := exec.Command(os.Args[0], "-test.run=^TestClientsDocuments$", "-test.v")
 		again.Env, again.SysProcAttr = append(os.Environ(), egresstest.Inside+"=true"), egresstest.Namespaces()
 		out, err := again.CombinedOutput()

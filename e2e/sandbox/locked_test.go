@@ -25,6 +25,7 @@ func locked(more ...string) []string { return rig.Locked(uid, more...) }
 // container: restrictions on and off, escapes, runaway forks and the soak. The tools
 // are this machine's, lent to the image.
 func TestJailInLockedContainer(t *testing.T) {
+	rig.NeedImages(t)
 	var out string
 	t.Run("locked", func(t *testing.T) { out = inLockedContainer(t, nil, nil, "-test.v") })
 	if os.Getenv("SALLYPORT_SOAK") != "" {
