@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -16,17 +15,16 @@ import (
 func fuzzing(root string, each time.Duration) (all []gate) {
 	for _, module := range tools.Modules(root) {
 		for _, target := range targets(module) {
-			all = append(all, gate{"fuzz " + target.name, func() count { return target.fuzz(each) }})
+			all = append(all, gate{name: "fuzz " + target.name, run: func(s *sheet) count { return target.fuzz(s, each) }})
 		}
 	}
 	return all
 }
 
 // shortRound is the gate of CI: every target for a few seconds.
-func shortRound(root string) count {
-	var n count
+func shortRound(s *sheet, root string) (n count) {
 	for _, g := range fuzzing(root, 2*time.Second) {
-		n.add(g.run())
+		n.add(g.run(s))
 	}
 	return n
 }
@@ -61,15 +59,15 @@ func nested(module, pkg string) bool {
 	return false
 }
 
-func (t target) fuzz(each time.Duration) count {
+func (t target) fuzz(s *sheet, each time.Duration) count {
 	cmd := exec.Command("go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+each.String(), t.pkg)
 	cmd.Dir = t.module
 	out, err := cmd.CombinedOutput()
 	// The fuzzer's own end is reported as a failure now and then (golang/go#75804).
 	flaw := bytes.Contains(out, []byte("context deadline exceeded")) && !bytes.Contains(out, []byte("Failing input"))
 	if err != nil && !flaw {
-		fmt.Printf("FAIL %s %s\n%s", t.pkg, t.name, out)
-		failures = append(failures, t.pkg+" "+t.name)
+		s.say("FAIL %s %s\n%s", t.pkg, t.name, out)
+		s.failures = append(s.failures, t.pkg+" "+t.name)
 		return count{failed: 1}
 	}
 	return count{passed: 1}

@@ -7,14 +7,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
 // gate is one thing that must hold before a change lands.
 type gate struct {
-	name string
-	run  func() count
+	name   string
+	run    func(s *sheet) count
+	beside bool // may run while the one before it does
 }
 
 // areas are the end-to-end gates: the packages of e2e that belong together. A
@@ -38,29 +43,33 @@ var areas = []struct {
 // the end-to-end tests and not with the unit tests.
 var egressTests = []string{"./egress", "./jail/nettest"}
 
-// gates returns them in the order in which they fail fastest.
+// gates returns them in the order in which they fail fastest. Most tests wait more
+// than they compute, so some gates may run side by side; the jail's, with its fork
+// bombs, only beside what may be starved.
 func gates(root string) []gate {
 	e2e := filepath.Join(root, "e2e")
 	all := []gate{
-		{"gofmt", check("gofmt", func() error { return gofmt(root) })},
-		{"vet", check("vet", func() error {
+		{name: "gofmt", run: check("gofmt", func() error { return gofmt(root) })},
+		{name: "vet", run: check("vet", func() error {
 			return errors.Join(quiet(root, "go", "vet", "./..."), quiet(e2e, "go", "vet", "-tags=bench", "./..."),
 				quiet(filepath.Join(root, "login"), "go", "vet", "./..."))
 		})},
-		{"staticcheck", check("staticcheck", func() error { return staticcheck(root, filepath.Join(root, "login"), e2e) })},
-		{"unit", func() count { return unit(root) }},
-		{"fuzz", func() count { return shortRound(root) }},
-		{"yaegi", func() count { return goTest(e2e, "-count=1", "-timeout=10m", "./yaegi") }},
-		{"unprivileged", func() count { return unprivileged(root) }},
+		{name: "staticcheck", run: check("staticcheck", func() error { return staticcheck(root, filepath.Join(root, "login"), e2e) })},
+		{name: "unit", run: func(s *sheet) count { return s.unit(root) }},
+		{name: "traefik", run: traefik, beside: true},
+		{name: "jail", run: func(s *sheet) count { return s.raced(root, "./jail") }},
+		{name: "fuzz", run: func(s *sheet) (n count) { aside(func() { n = shortRound(s, root) }); return n }, beside: true},
+		{name: "yaegi", run: func(s *sheet) count { return s.goTest(e2e, "-count=1", "-timeout=10m", "./yaegi") }},
+		{name: "unprivileged", run: func(s *sheet) count { return s.unprivileged(root) }},
 	}
 	for i, area := range areas {
-		all = append(all, gate{area.name, func() (n count) {
+		all = append(all, gate{name: area.name, beside: i > 0, run: func(s *sheet) (n count) {
 			if area.name == "egress" {
-				n.add(goTest(root, append([]string{"-count=1", "-p=1", "-timeout=15m"}, egressTests...)...))
+				n.add(s.goTest(root, append([]string{"-count=1", "-p=1", "-timeout=15m"}, egressTests...)...))
 			}
 			folders := area.packages
 			if area.name == "login" { // its own module, whose tests start its real binary
-				n.add(goTest(filepath.Join(root, "login"), "-count=1", "-timeout=10m", "./..."))
+				n.add(s.goTest(filepath.Join(root, "login"), "-count=1", "-timeout=10m", "./..."))
 			}
 			if i == 0 {
 				folders = rest(e2e)
@@ -69,17 +78,42 @@ func gates(root string) []gate {
 			for _, folder := range folders {
 				args = append(args, "./"+folder)
 			}
-			n.add(goTest(e2e, args...))
+			n.add(s.goTest(e2e, args...))
 			return n
 		}})
 	}
 	return all
 }
 
-// quickGates are for the time between two edits. Most tests wait more than they
-// compute, so three packages run at once; the longest are left to the whole run.
+// traefik makes what most end-to-end tests need, where the cache lacks it.
+func traefik(s *sheet) count {
+	var err error
+	aside(func() { _, err = tools.Traefik() })
+	if err != nil {
+		s.say("SKIPPED: tests behind Traefik, which could not be built: %v\n", err)
+		return count{skipped: 1}
+	}
+	return count{passed: 1}
+}
+
+// aside does what may take long: what it starts gets only time that nothing else wants.
+func aside(do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with its priority
+		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
+		do()
+	}()
+	<-done
+}
+
+// quickGates are for the time between two edits: three packages run at once, and
+// the longest tests are left to the whole run.
 func quickGates(root string) []gate {
-	return append(gates(root)[:2], gate{"unit", func() count { return goTest(root, "-short", "-p=3", "./...") }})
+	return append(gates(root)[:2], gate{name: "unit", run: func(s *sheet) count {
+		return s.goTest(root, "-short", "-p=3", "./...")
+	}})
 }
 
 // rest lists the folders of tests that no other gate runs.
@@ -99,12 +133,10 @@ func rest(e2e string) (folders []string) {
 }
 
 // check makes a gate's run of something that holds or does not.
-func check(name string, holds func() error) func() count {
-	return func() count {
+func check(name string, holds func() error) func(*sheet) count {
+	return func(s *sheet) count {
 		if err := holds(); err != nil {
-			fmt.Println(err)
-			failures = append(failures, name)
-			return count{failed: 1}
+			return s.failed(name, err)
 		}
 		return count{passed: 1}
 	}
@@ -154,38 +186,42 @@ func staticcheck(modules ...string) error {
 	return err
 }
 
-// unit runs the root module's tests, with the race detector where there is a C
-// compiler. The jail's run by themselves: their fork bombs would starve other tests.
-func unit(root string) (n count) {
-	args := []string{"-race", "-count=1", "-timeout=20m"}
+// raced runs tests with the race detector, where there is a C compiler. Programs do not
+// wait a second at their end for what other threads may still report.
+func (s *sheet) raced(root string, args ...string) (n count) {
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // the name is well formed
+	args = append([]string{"-race", "-count=1", "-timeout=20m"}, args...)
 	if quiet(root, "cc", "--version") != nil && quiet(root, "gcc", "--version") != nil {
-		fmt.Println("SKIPPED: the race detector needs a C compiler; testing without it")
+		s.say("SKIPPED: the race detector needs a C compiler; testing without it\n")
 		n.skipped++
 		args = args[1:]
 	}
+	n.add(s.goTest(root, args...))
+	return n
+}
+
+// unit runs the root module's tests. The jail's run by themselves: their fork bombs
+// would starve other tests.
+func (s *sheet) unit(root string) count {
 	list := exec.Command("go", "list", "./...")
 	list.Dir = root
 	packages, err := list.Output()
 	if err != nil {
-		fmt.Println("go list:", err)
-		return count{failed: 1}
+		return s.failed("go list", err)
 	}
-	const jail = "/jail"
 	elsewhere := func(name string) bool {
-		return strings.HasSuffix(name, jail) || slices.ContainsFunc(egressTests, func(test string) bool { return strings.HasSuffix(name, test[1:]) })
+		return slices.ContainsFunc(append(egressTests, "./jail"), func(test string) bool { return strings.HasSuffix(name, test[1:]) })
 	}
 	others := slices.DeleteFunc(strings.Fields(string(packages)), elsewhere)
-	n.add(goTest(root, slices.Concat(args, others)...))
-	n.add(goTest(root, append(args, "."+jail)...))
-	return n
+	return s.raced(root, others...)
 }
 
 // unprivileged runs the kernel's tests once more as a user without any right:
 // what root may do must not be what makes them pass. Nothing else runs as this one,
 // so that they may count its processes.
-func unprivileged(root string) count {
+func (s *sheet) unprivileged(root string) count {
 	if os.Geteuid() != 0 {
-		return count{} // the unit gate was already that
+		return count{} // the jail's gate was already that
 	}
-	return goTestAs(root, "61234", "./jail")
+	return s.goTestAs(root, "61234", "./jail")
 }

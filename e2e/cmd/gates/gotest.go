@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,11 +16,7 @@ import (
 	"github.com/sallyport-dev/sallyport/e2e/tools"
 )
 
-var (
-	failures []string // what failed and why, to be said again at the end
-	figures  bool     // say what tests that passed logged
-	slow     []timing // of each test that ended
-)
+var figures bool // say what tests that passed logged
 
 // timing is how long one test took, its subtests included.
 type timing struct {
@@ -30,7 +25,10 @@ type timing struct {
 }
 
 // slowest returns the n tests that took longest, subtests left out.
-func slowest(n int) []timing {
+func slowest(n int, sheets []*sheet) (slow []timing) {
+	for _, s := range sheets {
+		slow = append(slow, s.slow...)
+	}
 	slices.SortFunc(slow, func(a, b timing) int { return cmp.Compare(b.seconds, a.seconds) })
 	return slow[:min(n, len(slow))]
 }
@@ -42,19 +40,18 @@ type event struct {
 }
 
 // goTest runs `go test -json` in dir and prints what a person needs of it.
-func goTest(dir string, args ...string) count {
+func (s *sheet) goTest(dir string, args ...string) count {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir = dir
-	return testResults(cmd)
+	return s.testResults(cmd)
 }
 
 // goTestAs builds the tests of a package here and runs them as another user, in a
 // copy of the checkout: the user may be unable to reach this one.
-func goTestAs(root, uid, pkg string) count {
+func (s *sheet) goTestAs(root, uid, pkg string) count {
 	home, err := os.MkdirTemp("", "sallyport-test-")
 	if err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+		return s.failed(pkg, err)
 	}
 	defer os.RemoveAll(home)
 	checkout, bin := filepath.Join(home, "sallyport"), filepath.Join(home, "package.test")
@@ -64,38 +61,34 @@ func goTestAs(root, uid, pkg string) count {
 		quiet("", "chown", "-R", uid+":"+uid, home),
 	)
 	if err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+		return s.failed(pkg, err)
 	}
 	cmd := exec.Command("go", "tool", "test2json", "-t", "-p", pkg+" as "+uid,
 		"setpriv", "--reuid="+uid, "--regid="+uid, "--clear-groups", "--inh-caps=-all",
 		"env", "HOME="+home, bin, "-test.v=test2json", "-test.timeout=20m")
 	cmd.Dir = filepath.Join(checkout, pkg)
-	return testResults(cmd)
+	return s.testResults(cmd)
 }
 
 // testResults runs a command that writes test events, prints the output of what
 // failed or was skipped and each package's time, and counts.
-func testResults(cmd *exec.Cmd) (n count) {
+func (s *sheet) testResults(cmd *exec.Cmd) (n count) {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+		return s.failed("go test", err)
 	}
-	cmd.Stderr = os.Stdout
+	cmd.Stderr = s
 	if err := cmd.Start(); err != nil {
-		fmt.Println(err)
-		return count{failed: 1}
+		return s.failed("go test", err)
 	}
-	n = read(out)
+	n = s.read(out)
 	if err := cmd.Wait(); err != nil && n.failed == 0 {
-		fmt.Println(strings.Join(cmd.Args, " "), err)
-		n.failed++
+		n.add(s.failed(strings.Join(cmd.Args, " "), err))
 	}
 	return n
 }
 
-func read(events io.Reader) (n count) {
+func (s *sheet) read(events io.Reader) (n count) {
 	output := map[string]*strings.Builder{}
 	failedIn := map[string]int{}
 	lines := bufio.NewReader(events)
@@ -106,7 +99,7 @@ func read(events io.Reader) (n count) {
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			os.Stdout.Write(line) // a build's complaint
+			s.Write(line) // a build's complaint
 			continue
 		}
 		key := e.Package + " " + e.Test
@@ -117,63 +110,63 @@ func read(events io.Reader) (n count) {
 			}
 			output[key].WriteString(e.Output)
 		case "build-output":
-			fmt.Print(e.Output)
+			s.say("%s", e.Output)
 		case "pass", "fail", "skip":
-			n.add(result(e, output[key], failedIn))
+			n.add(s.ended(e, output[key], failedIn))
 			delete(output, key)
 			if e.Test == "" && e.Action == "fail" {
-				printUnfinished(output, e.Package)
+				s.unfinished(output, e.Package)
 			}
 		}
 	}
 }
 
-// printUnfinished prints what those tests of a package wrote that never ended: it
+// unfinished prints what those tests of a package wrote that never ended: it
 // timed out or crashed.
-func printUnfinished(output map[string]*strings.Builder, pkg string) {
+func (s *sheet) unfinished(output map[string]*strings.Builder, pkg string) {
 	for key, text := range output {
 		if strings.HasPrefix(key, pkg+" ") {
-			fmt.Printf("UNFINISHED %s\n%s", key, text)
+			s.say("UNFINISHED %s\n%s", key, text)
 			delete(output, key)
 		}
 	}
 }
 
-// result counts one event that ends a test or a package.
-func result(e event, output *strings.Builder, failedIn map[string]int) (n count) {
+// ended counts one event that ends a test or a package.
+func (s *sheet) ended(e event, output *strings.Builder, failedIn map[string]int) (n count) {
 	text := ""
 	if output != nil {
 		text = output.String()
 	}
 	if e.Test != "" && !strings.Contains(e.Test, "/") {
-		slow = append(slow, timing{e.Elapsed, e.Package + " " + e.Test})
+		s.slow = append(s.slow, timing{e.Elapsed, e.Package + " " + e.Test})
 	}
 	switch {
 	case e.Test == "" && e.Action == "fail":
-		fmt.Printf("FAIL %s (%.0f s)\n", e.Package, e.Elapsed)
+		s.say("FAIL %s (%.0f s)\n", e.Package, e.Elapsed)
 		if failedIn[e.Package] == 0 { // it did not build, or it ended before its tests
-			fmt.Print(text)
+			s.say("%s", text)
 			n.failed++
-			failures = append(failures, e.Package)
+			s.failures = append(s.failures, e.Package)
 		}
 	case e.Test == "" && e.Action == "pass":
-		fmt.Printf("ok   %s (%.0f s)\n", e.Package, e.Elapsed)
+		s.say("ok   %s (%.0f s)\n", e.Package, e.Elapsed)
 	case e.Test == "": // no tests
 	case e.Action == "pass":
 		n.passed++
 		if figures {
-			fmt.Print(said(text, 1000))
+			s.say("%s", said(text, 1000))
 		}
 	case e.Action == "skip" && elsewhere.MatchString(text):
-		fmt.Printf("not here: %s %s\n%s", e.Package, e.Test, said(text, 2))
+		s.say("not here: %s %s\n%s", e.Package, e.Test, said(text, 2))
 	case e.Action == "skip":
 		n.skipped++
-		fmt.Printf("SKIP %s %s\n%s", e.Package, e.Test, text)
+		s.say("SKIP %s %s\n%s", e.Package, e.Test, text)
 	default:
 		n.failed++
 		failedIn[e.Package]++
-		failures = append(failures, strings.TrimSuffix(e.Package+" "+e.Test+"\n"+said(text, 5), "\n"))
-		fmt.Printf("FAIL %s %s\n%s", e.Package, e.Test, text)
+		s.failures = append(s.failures, strings.TrimSuffix(e.Package+" "+e.Test+"\n"+said(text, 5), "\n"))
+		s.say("FAIL %s %s\n%s", e.Package, e.Test, text)
 	}
 	return n
 }

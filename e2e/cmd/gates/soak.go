@@ -15,7 +15,7 @@ func soaks(root string, long time.Duration) []gate {
 	figures = true
 	soak := func(name, dir, run string, args ...string) gate {
 		args = append([]string{"-count=1", "-timeout=4h", "-p=1", "-v", "-run=" + run}, args...)
-		return gate{name, func() count { return goTest(dir, args...) }}
+		return gate{name: name, run: func(s *sheet) count { return s.goTest(dir, args...) }}
 	}
 	e2e := filepath.Join(root, "e2e")
 	return []gate{
