@@ -129,8 +129,9 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	tools, err := tool.New(tool.Config{
 		Root: root, Jail: j, Workspace: b.Workspace.Path, Private: private, Processes: j.Tasks(), Network: set.Network,
 		OutputLimit: set.OutputLimit, Enabled: set.Tools, Protected: set.Protected, Way: set.way,
-		Started:   func(ctx context.Context, c *command.Command) { desk.Runs(ctx, command.Owners{Command: c}) },
-		Principal: func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
+		NoUnixSockets: set.wantsMounts(),
+		Started:       func(ctx context.Context, c *command.Command) { desk.Runs(ctx, command.Owners{Command: c}) },
+		Principal:     func(ctx context.Context) string { id, _ := identity.From(ctx); return id.Principal },
 		Granted: func(ctx context.Context, name string) bool {
 			id, _ := identity.From(ctx)
 			return id.Granted(name)

@@ -64,6 +64,7 @@ func (s *Set) startCommand(ctx context.Context, _ *mcp.CallToolRequest, in start
 	}
 	s.started(ctx, c)
 	out := &startOut{Handle: c.Handle}
+	s.noteLeft(&out.common, in.Command)
 	for _, line := range c.Notices {
 		out.note("%s", line)
 	}
@@ -173,6 +174,11 @@ func (s *Set) page(c *command.Command, outAt, errAt int64, limit int) *outputOut
 	// Up to three bytes may be the beginning of a rune that is not yet whole.
 	left := max(c.Stdout.Size()-outAt, c.Stderr.Size()-errAt)
 	out.More = left >= utf8.UTFMax || ended && left > 0
+	if ended {
+		stdout, _ := c.Stdout.Text()
+		stderr, _ := c.Stderr.Text()
+		s.explain(&out.common, out.state, stdout, stderr)
+	}
 	return out
 }
 

@@ -74,7 +74,8 @@ func (s *Set) network() string {
 	case jail.Allowlist: // what its principal may reach follows where the tools are listed
 		return ""
 	}
-	return " There is no network, not even loopback: downloads, package installs and local servers fail."
+	return " There is no network, not even loopback" + s.sockets() +
+		": downloads, package installs and local servers fail."
 }
 
 // processes tells a model how parallel it may be.
@@ -107,6 +108,7 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 		return nil, errCanceled
 	}
 	out := s.report(c)
+	s.noteLeft(&out.common, in.Command)
 	if out.TimedOut && seconds < maxTimeout {
 		out.note("It had %d seconds; with timeout_seconds it gets up to %d.", seconds, maxTimeout)
 	}
@@ -140,6 +142,7 @@ func (s *Set) runAWhile(ctx context.Context, req *mcp.CallToolRequest, in runIn,
 		out.note("The command goes on in the background with the handle %s: read on with command_output, end it with "+
 			"stop_command.", c.Handle)
 	default:
+		s.noteLeft(&out.common, in.Command)
 		s.runner.Forget(c)
 	}
 	return out, nil
@@ -182,7 +185,7 @@ func (s *Set) report(c *command.Command) *runOut {
 	out.Stdout, out.StdoutTruncated = c.Stdout.Text()
 	out.Stderr, out.StderrTruncated = c.Stderr.Text()
 	out.wroteStdout, out.wroteStderr = c.Stdout.Size(), c.Stderr.Size()
-	s.noteProcesses(&out.common, out.state, out.Stdout, out.Stderr)
+	s.explain(&out.common, out.state, out.Stdout, out.Stderr)
 	return out
 }
 

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,37 +80,4 @@ func (s *Set) noteLocks(out *common, since time.Time) {
 		out.note("Lock files were left behind: %s. If nothing uses them any more, remove them.",
 			strings.Join(names, ", "))
 	}
-}
-
-// refusals are what programs say when they may start no process or thread.
-var refusals = []string{
-	"Resource temporarily unavailable", "Cannot fork", "can't fork", "cannot fork", "fork: retry", "EAGAIN",
-	"newosproc",
-	"pthread_create", "unable to create native thread", "uv_thread_create", "can't start new thread",
-	"failed to create new OS thread",
-}
-
-// noteProcesses says that the limit of processes was the reason, where a command
-// failed and its output says so, or the jail has seen it: most programs name
-// neither limit nor setting.
-func (s *Set) noteProcesses(out *common, st state, texts ...string) {
-	if st.Running || st.ExitCode == 0 && !st.TimedOut {
-		return
-	}
-	met := st.metLimit
-	for _, text := range texts {
-		met = met || slices.ContainsFunc(refusals, func(words string) bool { return strings.Contains(text, words) })
-	}
-	if met {
-		out.note("The limit of processes and threads was met%s: run fewer at once (for example jest -w 2, make -j2, "+
-			"go test -p 2, pytest -n 2), "+
-			"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", s.limitWords())
-	}
-}
-
-func (s *Set) limitWords() string {
-	if s.cfg.Processes == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d for all running commands together)", s.cfg.Processes)
 }

@@ -35,6 +35,8 @@ type Config struct {
 	// how many processes and threads all commands may have, for the words about it; 0 says nothing
 	Processes int
 	Network   jail.Network // what the tools' descriptions say about the network
+	// whether the jail refuses Unix sockets too, as it does outside a container
+	NoUnixSockets bool
 
 	OutputLimit int      // bytes kept of stdout and of stderr each, at least 1024; 0 is DefaultOutputLimit
 	Enabled     []string // names out of All; nil is Default

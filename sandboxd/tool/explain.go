@@ -1,0 +1,100 @@
+package tool
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sallyport-dev/sallyport/jail"
+)
+
+// What programs say when they meet a limit of the jail. They name neither the limit nor
+// what to do, and some name a wrong reason: pip calls a package unknown.
+var (
+	// They may start no process or thread.
+	noFork = []string{
+		"Cannot fork", "can't fork", "cannot fork", "fork: retry", "newosproc", "pthread_create",
+		"unable to create native thread", "uv_thread_create", "can't start new thread",
+		"failed to create new OS thread",
+	}
+	perhapsNoFork = []string{"esource temporarily unavailable", "EAGAIN"} // or a lock that another one holds
+	noNetwork     = []string{
+		"ocket: operation not permitted", "ocket: Operation not permitted", "failed: Operation not permitted",
+		"socket.py\", line", "listen EPERM", "connect EPERM", "SocketException", "UnknownHostException", "curl: (7)",
+		"error connecting to /", // tmux
+		"resolve host", "Could not resolve", "Couldn't resolve", "name resolution", "Temporary failure resolving",
+		"EAI_AGAIN", "ENOTFOUND", "getaddrinfo", "(from versions: none)",
+	}
+	noTrace = []string{
+		"ptrace: Function not implemented", "PTRACE_TRACEME", "PTRACE_SETOPTIONS", "PTRACE_SEIZE", "PTRACE_ATTACH",
+		"LeakSanitizer has encountered a fatal error",
+	}
+	noParent = []string{"/go.mod: permission denied", "/go.work: permission denied"}
+)
+
+// explain says which of the jail's limits may be why a command failed, where its
+// output says so, or the jail has seen it, and what to do.
+func (s *Set) explain(out *common, st state, texts ...string) {
+	if st.Running || st.ExitCode == 0 && !st.TimedOut {
+		return
+	}
+	says := func(words []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool {
+			return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, w) })
+		})
+	}
+	if met := st.metLimit || says(noFork); met || says(perhapsNoFork) {
+		how := "was"
+		if !met {
+			how = "may have been"
+		}
+		out.note("The limit of processes and threads %s met%s: run fewer at once (for example jest -w 2, make -j2, "+
+			"go test -p 2, pytest -n 2), "+
+			"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", how, s.limitWords())
+	}
+	if s.cfg.Network == jail.None && says(noNetwork) {
+		out.note("Commands have no network, not even loopback%s, whatever a program says of a host, a package or a "+
+			"server: do not try again. If it is needed, ask the owner for a list of hosts (EGRESS=go,npm,HOST with "+
+			"make run or make up), which also lets a server and its client talk within one command.", s.sockets())
+	}
+	if says(noTrace) {
+		out.note("Commands have no ptrace: strace, gdb, dlv and LeakSanitizer cannot work here. Print or log, or use " +
+			"-fsanitize=address, valgrind or python3 -X faulthandler.")
+	}
+	if says(noParent) {
+		out.note("Go found a go.mod or go.work above the workspace, where commands cannot read: run go mod init NAME " +
+			"in the program's own folder, or set GOWORK=off.")
+	}
+}
+
+func (s *Set) limitWords() string {
+	if s.cfg.Processes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d for all running commands together)", s.cfg.Processes)
+}
+
+// sockets are the words on Unix sockets, where those are refused too.
+func (s *Set) sockets() string {
+	if s.cfg.NoUnixSockets {
+		return " and no Unix sockets"
+	}
+	return ""
+}
+
+// leaves matches a line that puts something into the background at the end, or with
+// no more than an echo after it.
+var leaves = regexp.MustCompile(`(?m)[^&>|\s]\s*&\s*(echo\b|disown\b|exit\b|\)|$)`)
+
+// noteLeft says that nothing outlives a command, if line looks as if something should.
+func (s *Set) noteLeft(out *common, line string) {
+	if !leaves.MatchString(line) || strings.Contains(line, "wait") || strings.Contains(line, "kill") {
+		return
+	}
+	how := "do all that needs it in one command"
+	if s.on("start_command") {
+		how = "start it with start_command, without &, to keep it running"
+	}
+	out.note("What a command leaves in the background (&, nohup, setsid) is ended with it: %s.", how)
+}
