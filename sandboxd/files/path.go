@@ -121,8 +121,7 @@ var reasons = []struct {
 	{syscall.EROFS, "cannot be written: the file system is read-only"},
 	{syscall.EBUSY, "is a mount of its own and cannot be replaced: change it in place with run_command (cat >, sed " +
 		"without -i)"},
-	{fs.ErrPermission, "is not permitted to the user that the sandbox runs as: see owner and mode of it and its " +
-		"folder (ls -ld); chmod changes what is yours, the rest only the owner of the machine can give you (chown)"},
+	{fs.ErrPermission, "is not permitted to the sandbox's user: chmod what is yours; ask the owner to chown the rest"},
 }
 
 // explain puts a system error about name into words.
