@@ -58,3 +58,34 @@ func TestUpWithoutCompose(t *testing.T) {
 		t.Error("make env wrote no .env")
 	}
 }
+
+// The hub by hand, with the lines that stand in docs/hub.md: it serves the file, and the
+// owner's verbs find it in the same folder.
+func TestHubByHand(t *testing.T) {
+	rig.Lock(t, "stack") // port 18081
+	c := rig.NewCheckout(t, 0)
+	_, lines, found := strings.Cut(c.Read("docs/hub.md"), "By hand, ")
+	_, lines, more := strings.Cut(lines, "```sh\n")
+	lines, _, _ = strings.Cut(lines, "```")
+	if !found || !more || !strings.HasSuffix(lines, "\nbin/sallyport-hub\n") {
+		t.Fatalf("the page has no such lines: %s", lines)
+	}
+	if err := os.MkdirAll(filepath.Join(c.Dir, "config"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	servers := `{"mcpServers": {"notes": {"type": "unix", "socket": "/nowhere"}}}`
+	if err := os.WriteFile(filepath.Join(c.Dir, "config", "mcp.json"), []byte(servers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Env = append(c.Env, "GOCACHE="+strings.TrimSpace(string(cache)))
+	hub := rig.Start(t, c.Command("sh", "-c", "set -e\n"+strings.Replace(lines, "\nbin/", "\nexec bin/", 1)))
+	rig.Until(t, "the hub to serve", func() bool { return strings.Contains(hub.Log.String(), "serving") }, hub)
+	out, err := c.Command("bin/sallyport", "servers").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "notes") {
+		t.Errorf("%v %s\n%s", err, out, hub.Log.String())
+	}
+}

@@ -118,6 +118,11 @@ func TestSeveralAndTarget(t *testing.T) {
 	}
 	code, _, errs := run("tail")
 	want(t, code, 2, errs, "\n  "+file, "\n  "+other)
+	usual := chain.Record{Kind: chain.KindEnd, Verdict: "timeout", Seq: 123456, Principal: "token:claude", Tool: "run_command",
+		MS: 30123, ResultBytes: 1234}
+	if line := audit.Line(usual); len(line) > 80 || !strings.Contains(line, "timeout   token:claude   run_command 30123 ms") {
+		t.Errorf("a usual record has %d columns: %s", len(line), line)
+	}
 	if line := audit.Line(chain.Record{Details: map[string]string{"target": "host.example:443"}}); !strings.Contains(line, "target=host.example:443") {
 		t.Error(line)
 	}

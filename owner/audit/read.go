@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,18 +78,19 @@ func print(w io.Writer, l chain.Line, raw bool) {
 	}
 }
 
-// Line is one record in one line for a terminal.
-func Line(r chain.Record) string {
-	what := r.Verdict
-	if r.Event != "" {
-		what = r.Event
-	}
-	tool := r.Tool
-	if r.Server != "" {
+// Words are what a record tells (an event, a verdict, else its kind) and of which tool.
+func Words(r chain.Record) (what, tool string) {
+	if tool = r.Tool; r.Server != "" {
 		tool = r.Server + "/" + r.Tool
 	}
-	line := fmt.Sprintf("%-6d %s %-7s %-16s %-20s %s", r.Seq, r.Time.Local().Format("01-02 15:04:05"), r.Kind, what,
-		r.Principal, tool)
+	return cmp.Or(r.Event, r.Verdict, r.Kind), tool
+}
+
+// Line is one record in one line for a terminal; a usual one has at most 80 columns.
+func Line(r chain.Record) string {
+	what, tool := Words(r)
+	line := fmt.Sprintf("%-6d %s %-9s %-14s %s", r.Seq, r.Time.Local().Format("01-02 15:04:05"), what, r.Principal,
+		tool)
 	if r.Kind == chain.KindEnd {
 		line += fmt.Sprintf(" %d ms, %d bytes", r.MS, r.ResultBytes)
 	}

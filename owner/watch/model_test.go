@@ -192,3 +192,12 @@ func TestKeys(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The keys are shown whole on a terminal of 80 columns: the page cuts what is longer.
+func TestKeysFit(t *testing.T) {
+	for line := range strings.SplitSeq(keysHelp, "\n") {
+		if terminal.Columns(line) > 80 {
+			t.Errorf("%d columns: %s", terminal.Columns(line), line)
+		}
+	}
+}

@@ -102,16 +102,7 @@ func (p past) line(width int) string {
 		return terminal.Line(fmt.Sprintf("%s: the record cannot be read: %v", p.process, p.err), 4*width)
 	}
 	r := p.record
-	what, tool := r.Kind, r.Tool
-	if r.Verdict != "" {
-		what = r.Verdict
-	}
-	if r.Event != "" {
-		what = r.Event
-	}
-	if r.Server != "" {
-		tool = r.Server + "/" + r.Tool
-	}
+	what, tool := owneraudit.Words(r)
 	text := fmt.Sprintf("%s %-8s %6d %-9s %-14s %s", r.Time.Local().Format("15:04:05"), p.process, r.Seq, what,
 		fit(terminal.Line(r.Principal, 60), 20), tool)
 	if r.Kind == audit.KindEnd {

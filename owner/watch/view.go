@@ -14,7 +14,7 @@ import (
 const keysHelp = `Up, Down  select            Enter  show it whole, with a command's output
 a  approve once             g  approve this exact call for 15 minutes
 d  deny, with a reason      t  approve this tool of this principal, 15 minutes
-s  stop, S  stop at once    p  pause everything, P  this principal; again: resume
+s  stop, S  stop at once    p  pause all, P  this principal; again: resume
 r  the record of calls      l  sessions and servers
 PgUp, PgDn  scroll          q  quit`
 
