@@ -173,10 +173,10 @@ func TestLineBudgets(t *testing.T) {
 		dirs  []string
 	}{
 		{3810, []string{"plugin"}},
-		{3320, []string{"jail"}}, // policy as data with its self-test, and the namespaces of commands
+		{3330, []string{"jail"}}, // policy as data with its self-test, and the namespaces of commands
 		{2720, []string{"sandboxd/serve", "sandboxd/tool"}},
-		{2800, []string{"sandboxd/files", "sandboxd/command", "sandboxd/output", "internal/diff"}}, // docs/decisions/0061
-		{8700, []string{"internal"}}, // a fifth of it is audit, the chain and its checker; mcphttp came from the hub
+		{2845, []string{"sandboxd/files", "sandboxd/command", "sandboxd/output", "internal/diff"}}, // docs/decisions/0061
+		{8725, []string{"internal"}}, // a fifth of it is audit, the chain and its checker; mcphttp came from the hub
 		{4850, []string{"hub"}},      // docs/decisions/0071, 0072
 		{2200, []string{"dockerproxy"}},
 		{1750, []string{"egress"}}, // with egresstest, a small Internet for its tests

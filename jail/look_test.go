@@ -38,6 +38,16 @@ func TestPlacesBesideACrowd(t *testing.T) {
 	if n := runtime.GOMAXPROCS(0); n != places {
 		t.Errorf("at the limit %d threads, want %d", n, places)
 	}
+	p.running = 1
+	if p.relax() || runtime.GOMAXPROCS(0) != places {
+		t.Error("beside the crowd they are given back")
+	}
+	p.met = p.met.Add(-crowdAge)
+	if p.relax() || runtime.GOMAXPROCS(0) != 2 {
+		t.Error("a command that goes on without a crowd keeps them")
+	}
+	p.look(func() int { return 1 })
+	p.running = 0
 	p.watch(nil)
 	if n := runtime.GOMAXPROCS(0); n != 2 {
 		t.Errorf("without commands %d threads, want 2 again", n)

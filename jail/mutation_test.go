@@ -49,6 +49,10 @@ func redundant(cfg jail.Config, rule string) bool {
 	case "nice": // so low is the tests' own priority already
 		now, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 		return err == nil && 20-now >= atoi(name)
+	case "limit": // and what is so low already
+		resource, ok := map[string]int{"nice": unix.RLIMIT_NICE, "rtprio": unix.RLIMIT_RTPRIO}[strings.Fields(name)[0]]
+		var now unix.Rlimit
+		return ok && unix.Getrlimit(resource, &now) == nil && now.Max == 0
 	case "flag":
 		return (contained || inNamespace()) && name == "no_new_privs" // the engine has set it, or Reexec
 	case "read", "write", "device":

@@ -11,6 +11,10 @@ import (
 // pressureEvery is how often the tasks of all commands are counted while any runs.
 const pressureEvery = 200 * time.Millisecond
 
+// crowdAge is how long after the last meeting more threads may run: one command that
+// sleeps for a day, with a bomb now and then, must not cost the others calls.
+const crowdAge = 10 * time.Second
+
 // thePressure knows when commands last had as many tasks as they may. The
 // kernel tells nobody but the program whose fork it refuses, and most programs
 // name neither the limit nor the setting. One that meets the limit for less than
@@ -46,20 +50,25 @@ func (p *pressure) end() {
 func (p *pressure) watch(j *Jail) {
 	for {
 		time.Sleep(pressureEvery)
-		p.mu.Lock()
-		p.watching = p.running > 0
-		over := !p.watching
-		if over && p.usual != 0 {
-			runtime.GOMAXPROCS(p.usual)
-			p.usual = 0
-		}
-		p.mu.Unlock()
-		if over {
+		if p.relax() {
 			return
 		}
 		p.look(j.Tasks)
 		theReserve.guard(oneWatch, j.newest)
 	}
+}
+
+// relax gives the threads back beside which no crowd is any more, and says whether
+// no command runs.
+func (p *pressure) relax() (over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching = p.running > 0
+	if p.usual != 0 && (!p.watching || time.Since(p.met) > crowdAge) {
+		runtime.GOMAXPROCS(p.usual)
+		p.usual = 0
+	}
+	return !p.watching
 }
 
 // look counts once: this server's own tasks are part of the account's. A sixteenth

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
 
 // fallbackID is the uid and gid of commands where root owns the workspace: a
@@ -38,12 +40,15 @@ func Prepare(name string) (Workspace, error) {
 	if path == "/" {
 		return Workspace{}, errors.New("workspace: / is the whole machine")
 	}
+	ws := Workspace{Path: path, UID: os.Getuid(), GID: os.Getgid()}
+	if missing, err := procfs.OpenToOwner(path); missing && err == nil {
+		ws.Notices = append(ws.Notices, "workspace "+path+" was closed to its owner, by a command: it was opened again")
+	}
 	dir, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return Workspace{}, fmt.Errorf("workspace: %w", err)
 	}
 	defer dir.Close()
-	ws := Workspace{Path: path, UID: os.Getuid(), GID: os.Getgid()}
 	if os.Geteuid() != 0 {
 		return ws, nil
 	}

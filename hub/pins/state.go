@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
 
 // What is kept of the servers' answers, in memory and on disk alike, in bytes.
@@ -58,6 +60,7 @@ func Open(dir string) (*Store, error) {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
+		_, _ = procfs.OpenToOwner(filepath.Join(dir, sub)) // a stdio server of before may have closed it
 	}
 	return &Store{dir: dir, kept: map[string]share{}, waiting: map[string]waiting{}}, nil
 }

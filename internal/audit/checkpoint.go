@@ -176,6 +176,7 @@ func (l *Log) write(note string) error {
 
 // trim drops the checkpoints of records that retention has removed.
 func (l *Log) trim(through uint64) error {
+	l.ownFile(l.name + pointsSuffix)
 	text, err := l.dir.ReadFile(l.name + pointsSuffix)
 	if err != nil {
 		return err

@@ -151,13 +151,21 @@ func TestModesAreRestored(t *testing.T) {
 	if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("folder after a rotation: %v %v", info.Mode(), err)
 	}
-	os.Chmod(file, 0)
-	os.Chmod(file+".key", 0o777)
-	os.Chmod(filepath.Dir(file), 0)
-	open(t, audit.Options{File: file}).Close()
-	for _, name := range []string{file, file + ".key"} {
-		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", name, info.Mode(), err)
+	names, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+	if err != nil || len(names) < 6 { // with closed segments
+		t.Fatal(names, err)
+	}
+	for _, closed := range []os.FileMode{0, 0o400, 0o300, 0o777} {
+		for _, name := range names {
+			os.Chmod(name, 0)
+		}
+		os.Chmod(file+".key", 0o777)
+		os.Chmod(filepath.Dir(file), closed)
+		open(t, audit.Options{File: file}).Close()
+		for _, name := range names {
+			if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("folder %v, %s: %v", closed, name, err)
+			}
 		}
 	}
 	if r := verify(t, file, audit.VerifyOptions{}); r.Finding != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
 
 // What lies beside FILE.
@@ -55,6 +57,9 @@ func (l *Log) openFolder() (err error) {
 	folder := filepath.Dir(l.opts.File)
 	l.name = filepath.Base(l.opts.File)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if _, err := procfs.OpenToOwner(folder); err != nil {
 		return err
 	}
 	if l.dir, err = os.OpenRoot(folder); err != nil {
@@ -109,8 +114,9 @@ func (l *Log) ownFolder() error {
 	return nil
 }
 
-// onlyOurs refuses a folder that holds other things: it would be shut to
-// everybody else.
+// onlyOurs refuses a folder that holds other things, which would be shut to
+// everybody else, and sets the modes of what is in it again: closed segments too
+// must be there to be read and pruned.
 func (l *Log) onlyOurs() error {
 	names, err := fs.ReadDir(l.dir.FS(), ".")
 	if err != nil {
@@ -120,8 +126,17 @@ func (l *Log) onlyOurs() error {
 		if e.Name() != l.name && !strings.HasPrefix(e.Name(), l.name+".") {
 			return fmt.Errorf("its folder also holds %q: give the audit a folder of its own", e.Name())
 		}
+		l.ownFile(e.Name())
 	}
 	return nil
+}
+
+// ownFile sets the mode of a file in the folder again. Of one that is not ours, what
+// comes after fails.
+func (l *Log) ownFile(name string) {
+	if info, err := l.dir.Lstat(name); err == nil && info.Mode().IsRegular() && info.Mode().Perm() != 0o600 {
+		_ = l.dir.Chmod(name, 0o600)
+	}
 }
 
 // create opens the file with this suffix for us alone, and makes it if need be.
@@ -130,14 +145,10 @@ func (l *Log) create(suffix string, flags int) (*os.File, error) {
 		return nil, nil
 	}
 	name := l.name + suffix
-	if info, err := l.dir.Lstat(name); err == nil {
-		if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is not a regular file", name)
-		}
-		if info.Mode().Perm() != 0o600 {
-			_ = l.dir.Chmod(name, 0o600) // a file that is not ours fails below
-		}
+	if info, err := l.dir.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
+	l.ownFile(name)
 	f, err := l.dir.OpenFile(name, flags|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err == nil && l.opts.UID != 0 && os.Geteuid() == 0 {
 		err = f.Chown(l.opts.UID, l.opts.GID)
@@ -151,10 +162,6 @@ func (l *Log) openKey() error {
 	text, err := l.dir.ReadFile(l.name + keySuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.makeKey()
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		_ = l.dir.Chmod(l.name+keySuffix, 0o600)
-		text, err = l.dir.ReadFile(l.name + keySuffix)
 	}
 	if err != nil {
 		return err

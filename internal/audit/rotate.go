@@ -100,6 +100,7 @@ func (l *Log) prune() error {
 	}
 	for len(names) > l.opts.Keep+1 {
 		old := names[0]
+		l.ownFile(old)
 		f, err := l.dir.Open(old)
 		if err != nil {
 			return err

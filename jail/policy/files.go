@@ -67,11 +67,7 @@ func (c Config) domains() Rules {
 // are other people's.
 func (c Config) grants() Rules {
 	var rs Rules
-	add := func(access Access, paths ...string) {
-		for _, p := range paths {
-			rs = append(rs, Grant{access, p, access.Rights()})
-		}
-	}
+	add := func(access Access, paths ...string) { rs = append(rs, grant(access, paths)...) }
 	add(Read, "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc", "/opt", "/nix/store", "/proc",
 		"/sys")
 	add(Read, c.Readable...)
@@ -85,9 +81,11 @@ func (c Config) grants() Rules {
 }
 
 // Private are the grants that one command has beside those of its jail.
-func Private(dirs []string) (rs Rules) {
-	for _, dir := range dirs {
-		rs = append(rs, Grant{Write, dir, Write.Rights()})
+func Private(dirs []string) Rules { return grant(Write, dirs) }
+
+func grant(access Access, paths []string) (rs Rules) {
+	for _, p := range paths {
+		rs = append(rs, Grant{access, p, access.Rights()})
 	}
 	return rs
 }
@@ -97,6 +95,8 @@ func process() Rules {
 	return Rules{
 		Limit{"core", unix.RLIMIT_CORE, 0},
 		Limit{"nofile", unix.RLIMIT_NOFILE, 1024},
+		Limit{"nice", unix.RLIMIT_NICE, 0}, // accounts of some desktops may come before all others
+		Limit{"rtprio", unix.RLIMIT_RTPRIO, 0},
 		Budget{},
 		Nice{10},
 		OOMScore{1000},

@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
 
 // The bounds of all private directories together: whoever was away longest goes.
@@ -160,11 +161,15 @@ func furnish(dir string) (notices []string, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if info, err := os.Lstat(dir); err != nil || info.Mode().Perm()&0o700 != 0o700 {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			return nil, err
-		}
+	missing, err := procfs.OpenToOwner(dir)
+	if err != nil {
+		return nil, err
+	}
+	if missing {
 		notices = append(notices, "The directory that holds HOME and TMPDIR was closed; it was opened again.")
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // another account's work, while the base was open
+		return nil, cmp.Or(err, errors.New("it is not a directory: remove it"))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -212,7 +217,7 @@ func (h *Homes) bound() {
 	h.mu.Unlock()
 	sizes := map[string]int64{}
 	for _, name := range names {
-		sizes[name] = size(filepath.Join(h.base, name))
+		sizes[name] = size(filepath.Join(h.base, name), maxLevels)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -284,35 +289,4 @@ func (h *Homes) discard(name string) {
 	}
 	_ = os.Rename(filepath.Join(h.base, name), filepath.Join(trash, "x"))
 	h.begin(func() { RemoveTree(trash) })
-}
-
-// size is how many bytes a tree takes on its disk, as far as it can be read.
-func size(dir string) (sum int64) {
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-				sum += stat.Blocks * 512
-			}
-		}
-		return nil
-	})
-	return sum
-}
-
-// RemoveTree is os.RemoveAll also where a command left directories that their
-// owner may not change, as Go's module cache is, or thousands below each other.
-func RemoveTree(dir string) error {
-	if os.RemoveAll(dir) == nil {
-		return nil
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }

@@ -118,44 +118,6 @@ func TestHomesAreBounded(t *testing.T) {
 	}
 }
 
-// A tree that a command made deep, or closed, is removed whole.
-func TestRemoveTree(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tree")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3000 {
-		if err := root.Mkdir("d", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		next, err := root.OpenRoot("d")
-		root.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		root = next
-	}
-	root.Chmod(".", 0o500)
-	root.Close()
-	closed := filepath.Join(dir, "closed")
-	if err := os.MkdirAll(filepath.Join(closed, "a"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(closed, 0o000); err != nil {
-		t.Fatal(err)
-	}
-	if err := command.RemoveTree(dir); err != nil {
-		t.Errorf("%.300v", err)
-	}
-	if _, err := os.Lstat(dir); err == nil {
-		t.Error("it is still there")
-	}
-}
-
 // A command may end beside Close and after it: what it leaves is not measured
 // then, since nobody waits for that. The race detector sees the fault; the
 // directory is large, so that measuring it takes time.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/sandboxd/command"
 )
 
@@ -52,6 +53,7 @@ func (b *Box) privateDir(set Settings) (string, error) {
 // keptDir is a directory below one that the owner chose.
 func (b *Box) keptDir(chosen string, container bool) (string, error) {
 	dir := filepath.Join(chosen, fmt.Sprintf("persons-%d", os.Geteuid()))
+	_, _ = procfs.OpenToOwner(chosen)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		way := fmt.Sprintf("make it for this server's account (install -d -o %d -m 0700 %s)", os.Geteuid(), chosen)
 		if container {
@@ -60,15 +62,19 @@ func (b *Box) keptDir(chosen string, container bool) (string, error) {
 		}
 		return "", fmt.Errorf("%w: %s, or name another directory with MCP_PRIVATE_DIR", err, way)
 	}
+	_, _ = procfs.OpenToOwner(dir)
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", err
 	}
 	b.onClose(f.Close)
 	var info syscall.Stat_t
-	if err := syscall.Fstat(int(f.Fd()), &info); err != nil || int(info.Uid) != os.Geteuid() || info.Mode&0o077 != 0 {
-		return "", fmt.Errorf("%s belongs to user %d with mode %04o, not to this server alone: remove it or name "+
-			"another directory with MCP_PRIVATE_DIR", dir, info.Uid, info.Mode&0o7777)
+	if err := syscall.Fstat(int(f.Fd()), &info); err != nil || int(info.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("%s belongs to user %d, not to this server: remove it or name another directory with "+
+			"MCP_PRIVATE_DIR", dir, info.Uid)
+	}
+	if err := f.Chmod(0o700); err != nil { // a command of before may have changed it
+		return "", err
 	}
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
 		return "", fmt.Errorf("%s is in use by another server: give each its own MCP_PRIVATE_DIR", dir)
@@ -82,6 +88,7 @@ func (b *Box) keptDir(chosen string, container bool) (string, error) {
 func sweepPrivate(temp string) {
 	dirs, _ := filepath.Glob(filepath.Join(temp, privatePrefix+"*"))
 	for _, dir := range dirs {
+		_, _ = procfs.OpenToOwner(dir)
 		f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue // not to be read, or no directory

@@ -16,7 +16,7 @@ import (
 // with what their owner may not change, and no others.
 func TestSweepOfPrivateDirectories(t *testing.T) {
 	temp, past := t.TempDir(), time.Now().Add(-time.Hour)
-	for _, name := range []string{"sallyport-private-dead", "sallyport-private-alive", "sallyport-private-new", "sallyport-private-foreign", "sallyport-other"} {
+	for _, name := range []string{"sallyport-private-dead", "sallyport-private-closed", "sallyport-private-alive", "sallyport-private-new", "sallyport-private-foreign", "sallyport-other"} {
 		fixed := filepath.Join(temp, name, "go", "mod")
 		err := errors.Join(os.MkdirAll(fixed, 0o755), os.WriteFile(filepath.Join(fixed, "file"), nil, 0o444), os.Chmod(fixed, 0o555))
 		if name != "sallyport-private-new" {
@@ -35,6 +35,9 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(temp, "sallyport-private-link")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Join(temp, "sallyport-private-closed"), 0); err != nil {
+		t.Fatal(err)
+	}
 	alive, err := os.Open(filepath.Join(temp, "sallyport-private-alive"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +48,7 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 	}
 	serve.SweepPrivate(temp)
 	for name, stays := range map[string]bool{
-		"sallyport-private-dead": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-new/go/mod/file": true,
+		"sallyport-private-dead": false, "sallyport-private-closed": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-new/go/mod/file": true,
 		"sallyport-other/go/mod/file": true, "sallyport-private-link": true,
 		"sallyport-private-foreign": root,
 	} {
@@ -68,6 +71,34 @@ func TestKeptDirSaysWhatToDo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), ways[!container]) {
 			t.Errorf("in a container %t: %v", container, err)
 		}
+	}
+}
+
+// What a command of before made of the modes does not stop a start; a directory of
+// another account does.
+func TestKeptDirIsRestored(t *testing.T) {
+	chosen := t.TempDir()
+	dir, err := serve.KeptDir(chosen, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0, 0o300, 0o777, 0o755} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := serve.KeptDir(chosen, false)
+		if info, _ := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("mode %v: %v, %v", mode, err, info)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes another account's directory")
+	}
+	if err := os.Chown(dir, 64999, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := serve.KeptDir(chosen, false); err == nil || !strings.Contains(err.Error(), "belongs to user 64999") {
+		t.Errorf("the twin: %v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
@@ -128,6 +129,7 @@ func (s *Settings) outOfReach(m *config.Mistakes, setting, path string) {
 	if path == "" || path == "-" {
 		return
 	}
+	_, _ = procfs.OpenToOwner(filepath.Dir(path)) // a command of before may have closed it
 	err := config.Outside(setting, path, s.jail("", s.Workspace).Grants)
 	if err == nil {
 		err = config.Apart(setting, path, s.writable()...)
