@@ -95,6 +95,13 @@ func TestTailGrepShow(t *testing.T) {
 	want(t, code, 1, errs, "no record 999")
 	code, _, errs = run("grep", "zzz")
 	want(t, code, 1, errs, "nothing was found")
+	file := filepath.Join(".sallyport", "audit", "sandboxd", "audit.jsonl")
+	code, out, _ = run("grep", "-tool", "tool4", file) // a FILE alone is no TEXT
+	want(t, code, 0, out, "tool4")
+	code, out, _ = run("grep", "tool4", file)
+	if want(t, code, 0, out, "tool4"); strings.Count(out, "\n") != 2 {
+		t.Errorf("%s", out)
+	}
 	os.WriteFile("notes.md", []byte("no record\n"), 0o600)
 	code, _, errs = run("tail", "notes.md")
 	want(t, code, 1, errs, "nothing was found: notes.md holds no record")

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -119,7 +120,9 @@ func grep(_ context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	text, rest := fs.Arg(0), fs.Args()
-	if len(rest) > 0 {
+	if info, err := os.Stat(text); len(rest) == 1 && err == nil && info.Mode().IsRegular() {
+		text = "" // it is FILE
+	} else if len(rest) > 0 {
 		rest = rest[1:]
 	}
 	file, err := one(rest)
