@@ -30,6 +30,11 @@ var (
 		"ptrace: Function not implemented", "PTRACE_TRACEME", "PTRACE_SETOPTIONS", "PTRACE_SEIZE", "PTRACE_ATTACH",
 		"LeakSanitizer has encountered a fatal error",
 	}
+	noBash = []string{
+		": source: not found", ": [[: not found", ": time: not found", ": shopt: not found", ": declare: not found",
+		": pushd: not found", ": function: not found", "Bad substitution", "Syntax error: redirection unexpected",
+		"Syntax error: \"(\" unexpected", "Illegal option -o pipefail",
+	}
 	noParent = []string{"/go.mod: permission denied", "/go.work: permission denied"}
 )
 
@@ -61,6 +66,10 @@ func (s *Set) explain(out *common, st state, texts ...string) {
 	if says(noTrace) {
 		out.note("Commands have no ptrace: strace, gdb, dlv and LeakSanitizer cannot work here. Print or log, or use " +
 			"-fsanitize=address, valgrind or python3 -X faulthandler.")
+	}
+	if says(noBash) {
+		out.note("Commands run in /bin/sh, which here has no syntax of bash's own (source, [[, <(…), pipefail, time): " +
+			"use bash -c, if it is installed.")
 	}
 	if says(noParent) {
 		out.note("Go found a go.mod or go.work above the workspace, where commands cannot read: run go mod init NAME " +

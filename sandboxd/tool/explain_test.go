@@ -20,12 +20,13 @@ const (
 	ofProcesses = "limit of processes and threads was met"
 	perhaps     = "limit of processes and threads may have been met"
 	ofTrace     = "Commands have no ptrace"
+	ofShell     = "Commands run in /bin/sh"
 	ofParent    = "above the workspace"
 	ofRest      = "What a command leaves in the background"
 )
 
 // limits are the beginnings of all notices that explain.
-var limits = []string{ofNetwork, ofProcesses, perhaps, ofTrace, ofParent, ofRest}
+var limits = []string{ofNetwork, ofProcesses, perhaps, ofTrace, ofShell, ofParent, ofRest}
 
 // explained checks that of limits the notices have want alone, or none if it is empty.
 func explained(t *testing.T, command string, notices []string, want string) {
@@ -60,6 +61,9 @@ func TestFailuresAreExplained(t *testing.T) {
 		`strace: PTRACE_SETOPTIONS: Function not implemented`:                ofTrace,
 		`warning: ptrace: Function not implemented`:                          ofTrace,
 		`go: open /home/me/sallyport/go.mod: permission denied`:              ofParent,
+		`/bin/sh: 1: source: not found`:                                      ofShell,
+		`/bin/sh: 1: time: not found`:                                        ofShell,
+		`/bin/sh: 1: python: not found`:                                      "",
 		`cat: x: Permission denied`:                                          "",
 		`chown: changing ownership of 'x': Operation not permitted`:          "",
 		`--- FAIL: TestTotal (0.00s)`:                                        "",
@@ -91,6 +95,10 @@ func TestRealFailuresAreExplained(t *testing.T) {
 		{"git", `git clone https://host.invalid/x`, ofNetwork},
 		{"bash", `bash -c 'echo >/dev/tcp/127.0.0.1/1'`, ofNetwork},
 		{"flock", `exec 3>held; flock 3; python3 -c 'import fcntl; fcntl.flock(open("held"), 6)'`, perhaps},
+		{"dash", `dash -c '. /dev/null; [[ a == a ]]'`, ofShell},
+		{"dash", `dash -c 'diff <(echo a) <(echo b)'`, ofShell},
+		{"dash", `dash -c 'set -o pipefail'`, ofShell},
+		{"dash", `dash -c 'x=abc; echo ${x//a/b}'`, ofShell},
 		{"strace", `strace true`, ofTrace},
 		{"gdb", `gdb -batch -ex run true; exit 1`, ofTrace},
 	} {
