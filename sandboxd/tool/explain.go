@@ -68,7 +68,7 @@ func (s *Set) explain(out *common, st state, texts ...string) {
 			"-fsanitize=address, valgrind or python3 -X faulthandler.")
 	}
 	if says(noBash) {
-		out.note("Commands run in /bin/sh, which here has no syntax of bash's own (source, [[, <(…), pipefail, time): " +
+		out.note("Commands run in /bin/sh, which here has none of bash's syntax (source, [[, <(…), pipefail, time): " +
 			"use bash -c, if it is installed.")
 	}
 	if says(noParent) {
