@@ -26,7 +26,8 @@ var (
 		"resolve host", "Could not resolve", "Couldn't resolve", "name resolution", "Temporary failure resolving",
 		"EAI_AGAIN", "ENOTFOUND", "getaddrinfo", "(from versions: none)",
 	}
-	noTrace = []string{
+	noServer = []string{"Connection refused", "connection refused", "ECONNREFUSED", "curl: (7)"}
+	noTrace  = []string{
 		"ptrace: Function not implemented", "PTRACE_TRACEME", "PTRACE_SETOPTIONS", "PTRACE_SEIZE", "PTRACE_ATTACH",
 		"LeakSanitizer has encountered a fatal error",
 	}
@@ -62,6 +63,10 @@ func (s *Set) explain(out *common, st state, texts ...string) {
 		out.note("Commands have no network, not even loopback%s, whatever a program says of a host, a package or a "+
 			"server: do not try again. If it is needed, ask the owner for a list of hosts (EGRESS=go,npm,HOST with "+
 			"make run or make up), which also lets a server and its client talk within one command.", s.sockets())
+	}
+	if s.cfg.Network == jail.Allowlist && says(noServer) {
+		out.note("Loopback is each command's own: what another command serves, one of start_command too, cannot be " +
+			"reached. Start the server and use it in one command.")
 	}
 	if says(noTrace) {
 		out.note("Commands have no ptrace: strace, gdb, dlv and LeakSanitizer cannot work here. Print or log, or use " +

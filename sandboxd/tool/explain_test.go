@@ -113,14 +113,23 @@ func TestRealFailuresAreExplained(t *testing.T) {
 	}
 }
 
+// describe is a tool's description.
+func (b *box) describe(name string) string {
+	b.t.Helper()
+	list, err := b.client.ListTools(b.t.Context(), nil)
+	must(b.t, err)
+	return list.Tools[slices.IndexFunc(list.Tools, func(def *mcp.Tool) bool { return def.Name == name })].Description
+}
+
 func TestUnixSocketsAreNamed(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		b := newBox(t, func(c *tool.Config) { c.NoUnixSockets = refused })
-		list, err := b.client.ListTools(t.Context(), nil)
-		must(t, err)
 		const words = "not even loopback and no Unix sockets"
-		at := slices.IndexFunc(list.Tools, func(def *mcp.Tool) bool { return def.Name == "run_command" })
-		if got := list.Tools[at].Description; strings.Contains(got, words) != refused {
+		listed := newBox(t, func(c *tool.Config) { c.NoUnixSockets, c.Network = refused, jail.Allowlist })
+		if got := listed.describe("run_command"); strings.Contains(got, "Unix sockets are refused") != refused {
+			t.Errorf("with an allow-list, Unix sockets refused %t: %s", refused, got)
+		}
+		if got := b.describe("run_command"); strings.Contains(got, words) != refused {
 			t.Errorf("Unix sockets refused %t: %s", refused, got)
 		}
 		if got := fmt.Sprint(b.sh("echo name resolution; exit 1").Notices); strings.Contains(got, words) != refused {
@@ -153,6 +162,20 @@ func TestModuleAboveTheWorkspace(t *testing.T) {
 	}
 }
 
+// With an allow-list each command has a loopback of its own.
+func TestAnotherCommandsServer(t *testing.T) {
+	const words = "Loopback is each command's own"
+	for _, network := range []jail.Network{jail.None, jail.Container, jail.Allowlist} {
+		b := newBox(t, func(c *tool.Config) { c.Network = network })
+		for _, said := range []string{"curl: (7) Failed to connect to localhost", "connect ECONNREFUSED 127.0.0.1:80"} {
+			got := fmt.Sprint(b.sh("echo '" + said + "' >&2; exit 1").Notices)
+			if strings.Contains(got, words) != (network == jail.Allowlist) {
+				t.Errorf("network %s, %s: %s", network, said, got)
+			}
+		}
+	}
+}
+
 func TestLeftInTheBackground(t *testing.T) {
 	for command, left := range map[string]bool{
 		"sleep 60 &":                          true,
@@ -175,7 +198,8 @@ func TestLeftInTheBackground(t *testing.T) {
 				want = ofRest
 			}
 			explained(t, command, got.Notices, want)
-			if all := len(tools) == len(tool.All); left && strings.Contains(fmt.Sprint(got.Notices), "start_command") != all {
+			if all := len(tools) == len(tool.All); left &&
+				strings.Contains(fmt.Sprint(got.Notices), "start_command") != all {
 				t.Errorf("%s: all tools %t: %q", command, all, got.Notices)
 			}
 		}

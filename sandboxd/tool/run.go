@@ -72,6 +72,9 @@ func (s *Set) network() string {
 	case jail.Container:
 		return " The network is the container's: loopback, and what the container may reach."
 	case jail.Allowlist: // what its principal may reach follows where the tools are listed
+		if s.cfg.NoUnixSockets {
+			return " Unix sockets are refused."
+		}
 		return ""
 	}
 	return " There is no network, not even loopback" + s.sockets() +
@@ -111,6 +114,9 @@ func (s *Set) runCommand(ctx context.Context, req *mcp.CallToolRequest, in runIn
 	s.noteLeft(&out.common, in.Command)
 	if out.TimedOut && seconds < maxTimeout {
 		out.note("It had %d seconds; with timeout_seconds it gets up to %d.", seconds, maxTimeout)
+	}
+	if out.TimedOut && s.on("start_command") {
+		out.note("For longer work, and for what runs until it is stopped, use start_command.")
 	}
 	return out, nil
 }

@@ -83,7 +83,7 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if words := strings.Join(got.Notices, " "); !strings.Contains(words, "ran out of time") ||
-		!strings.Contains(words, "timeout_seconds it gets up to 120") {
+		!strings.Contains(words, "timeout_seconds it gets up to 120") || !strings.Contains(words, "use start_command") {
 		t.Errorf("notices %s", words)
 	}
 	for _, seconds := range []int{1, 30, 120} {
