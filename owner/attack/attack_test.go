@@ -196,6 +196,10 @@ func TestProofIsPlain(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
+	above := t.TempDir() // an installation, and a folder in it
+	os.MkdirAll(filepath.Join(above, ".sallyport"), 0o700)
+	os.MkdirAll(filepath.Join(above, "docs"), 0o700)
+	t.Chdir(filepath.Join(above, "docs"))
 	for _, c := range []struct {
 		args []string
 		code int
@@ -203,6 +207,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"-nonsense"}, 2, "nonsense"},
 		{[]string{"a", "b"}, 2, "one URL"},
+		{nil, 1, "if you mean the installation in " + above + ", start this there"},
 		{[]string{"-token-file", "/nowhere/token"}, 1, "/nowhere/token"},
 		{[]string{"-token-file", tokenFile(t), "http://127.0.0.1:1/x"}, 1, "Does it run"},
 	} {

@@ -26,7 +26,7 @@ type tools struct{ session *mcp.ClientSession }
 func (r *report) connect(ctx context.Context) (tools, error) {
 	token, err := config.ReadToken(r.opt.tokenFile)
 	if err != nil {
-		return tools{}, err
+		return tools{}, fmt.Errorf("%w (looked for %s)", err, client.Here(r.opt.tokenFile))
 	}
 	transport := &mcp.StreamableClientTransport{Endpoint: r.opt.base.JoinPath("mcp").String(),
 		HTTPClient: r.client(token), MaxRetries: -1}

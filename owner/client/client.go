@@ -46,7 +46,7 @@ func Base(raw string) (*url.URL, error) {
 // workspace a command could have put it there.
 func Here(name string) string {
 	full, err := filepath.Abs(name)
-	if err != nil {
+	if err != nil || filepath.IsAbs(name) {
 		return name
 	}
 	here := strings.TrimSuffix(full, string(filepath.Separator)+name)

@@ -51,3 +51,10 @@ func TestBarred(t *testing.T) {
 		t.Errorf("another's: %v", err)
 	}
 }
+
+// A file that was named whole is only repeated.
+func TestHereNamed(t *testing.T) {
+	if got := Here("/nowhere/token"); got != "/nowhere/token" {
+		t.Error(got)
+	}
+}

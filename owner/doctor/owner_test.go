@@ -97,3 +97,21 @@ func TestOwnersFiles(t *testing.T) {
 		})
 	}
 }
+
+// In a folder below the installation doctor says where it is to be started, also where it
+// looks for the token first.
+func TestBelowTheInstallation(t *testing.T) {
+	ownersFolder(t)
+	above, _ := os.Getwd()
+	if err := os.Mkdir("docs", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want := "if you mean the installation in " + above + ", start this there"
+	if r := run(t, []string{"-json", "http://127.0.0.1:1/x"}); strings.Contains(r.text, want) {
+		t.Errorf("in it: %s", r.text)
+	}
+	t.Chdir("docs")
+	if r := run(t, []string{"-json", "http://127.0.0.1:1/x"}); !strings.Contains(r.text, want) {
+		t.Errorf("below it: %s", r.text)
+	}
+}

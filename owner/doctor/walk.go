@@ -120,7 +120,7 @@ func (w *walk) tokenFile() {
 	}
 	switch {
 	case err != nil:
-		w.found("token", "token-missing", "%v", err)
+		w.found("token", "token-missing", "%v (looked for %s)", err, client.Here(w.file))
 	case info.Mode().Perm()&0o077 != 0:
 		w.found("token", "token-readable", "%s has mode %04o", w.file, info.Mode().Perm())
 	default:
