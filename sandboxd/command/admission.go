@@ -15,18 +15,20 @@ import (
 // thread ends. Of each kind one principal has half at most: whoever fills that share
 // waits for its own commands, and no other principal waits for it.
 const (
-	maxOfKind = 16               // of all principals: commands that a call waits for, and as many in the background
+	maxOfKind = 16               // of all principals: commands that a call waits for, in the background, and walks
 	maxShare  = maxOfKind / 2    // of one principal, of each kind
 	maxStarts = 4                // being started, of all kinds
 	patience  = 25 * time.Second // of a call that waits for a place: clients give up after 60
 )
 
-// kind is who waits for a command: the call that started it, or nobody.
+// kind is who waits for a command: the call that started it, or nobody. A walk over
+// the workspace is no command, but holds as much memory as the files that it meets ask for.
 type kind int
 
 const (
 	waitedFor kind = iota
 	background
+	walk
 	kinds
 )
 
@@ -125,15 +127,18 @@ var errFull = errors.New("commands of yours already run in the background, which
 
 // full says why there is no place. a is locked.
 func (a *admission) full(owner string, k kind) error {
-	mine := a.of[owner]
+	mine, noun := a.of[owner], "commands"
+	if k == walk {
+		noun = "lists and searches"
+	}
 	switch {
 	case k == background && mine != nil && mine[k] >= maxShare:
 		return fmt.Errorf("%d %w", maxShare, errFull)
 	case k == background:
 		return errors.New("too many background commands run: try again later")
 	case mine != nil && mine[k] >= maxShare:
-		return fmt.Errorf("%d commands of yours run already, which is the limit for one principal: try again when "+
-			"one of them has ended", maxShare)
+		return fmt.Errorf("%d %s of yours run already, which is the limit for one principal: try again when "+
+			"one of them has ended", maxShare, noun)
 	}
-	return fmt.Errorf("%d commands run already, which is the limit: try again when one of them has ended", maxOfKind)
+	return fmt.Errorf("%d %s run already, which is the limit: try again when one of them has ended", maxOfKind, noun)
 }

@@ -28,6 +28,13 @@ func TestAdmission(t *testing.T) {
 				leave = append(leave, enter("alice", k))
 			}
 		}
+		for range maxShare {
+			leave = append(leave, enter("alice", walk))
+		}
+		if _, err := a.enter(t.Context(), "alice", walk); err == nil || !strings.Contains(err.Error(), "8 lists and searches of yours") {
+			t.Errorf("alice's ninth search: %v", err)
+		}
+		enter("bob", walk)()
 		if _, err := a.enter(t.Context(), "alice", background); err == nil ||
 			!strings.Contains(err.Error(), "8 commands of yours already run in the background") {
 			t.Errorf("alice's ninth in the background: %v", err)
@@ -64,11 +71,11 @@ func TestAdmission(t *testing.T) {
 		if got := <-order; got != "carol" {
 			t.Errorf("first %s", got)
 		}
-		leave[2*maxShare]() // bob's: alice waits, and has room now
+		leave[3*maxShare]() // bob's: alice waits, and has room now
 		if got := <-order; got != "alice" {
 			t.Errorf("second %s", got)
 		}
-		leave[2*maxShare]() // twice is once
+		leave[3*maxShare]() // twice is once
 		synctest.Wait()
 		select {
 		case got := <-order:

@@ -51,6 +51,12 @@ func (r *Runner) Close() error {
 	return r.homes.Close()
 }
 
+// Walk gives a principal a place to list or search files, as Start does to commands.
+// The caller must leave it.
+func (r *Runner) Walk(ctx context.Context, owner string) (leave func(), err error) {
+	return r.admission.enter(ctx, owner, walk)
+}
+
 // Command is one started command.
 type Command struct {
 	Handle         string // of a background command, else empty

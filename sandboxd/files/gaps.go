@@ -9,7 +9,7 @@ import (
 const (
 	gapUnread   = "directories cannot be read"
 	gapDeep     = "directories lie deeper than 64 levels and were not entered"
-	gapLarge    = "directories have more entries than are read here (50000), so some are missing"
+	gapLarge    = "directories have more entries than are read here (50000, with those above them), so some are missing"
 	gapName     = "names are not valid UTF-8 and cannot be given here"
 	gapSize     = "files are larger than 8 MiB and were not searched"
 	gapBinary   = "files are binary (they contain NUL bytes) and were not searched"

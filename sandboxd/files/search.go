@@ -235,7 +235,10 @@ func (w *Workspace) searchable(name string) (data []byte, gap string) {
 	if info.Size() > maxSearched {
 		return nil, gapSize
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxSearched+1))
+	var buf bytes.Buffer
+	buf.Grow(int(info.Size()) + bytes.MinRead) // as much as it takes, not twice
+	_, err = buf.ReadFrom(io.LimitReader(f, maxSearched+1))
+	data = buf.Bytes()
 	switch {
 	case err != nil:
 		return data, gapFile

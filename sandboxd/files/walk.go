@@ -15,7 +15,8 @@ import (
 // The bounds of one walk. What they cut off is said, or comes with the next
 // page.
 const (
-	maxEntries = 50_000           // read of one directory
+	maxEntries = 50_000           // read of one directory, or of all that lie above each other,
+	minEntries = 1000             // but so many of each
 	maxDepth   = 64               // directories below each other
 	maxWalk    = 10 * time.Second // then the next page goes on
 )
@@ -42,6 +43,7 @@ type walker struct {
 	begun time.Time // at the first entry that is not skipped
 	next  string    // where a next walk goes on, if this one ended early
 	gaps  *gaps
+	held  int // entries of the directories from the first down to where it is
 }
 
 // walk visits entries in the order of their names, a directory before what is
@@ -95,6 +97,8 @@ func (k *walker) dir(dir string, rules inForce, depth int) error {
 		}
 		return nil
 	}
+	k.held += len(entries)
+	defer func() { k.held -= len(entries) }()
 	if !k.Ignored {
 		rules = rules.in(k.w, dir)
 	}
@@ -163,7 +167,7 @@ func (k *walker) entries(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(maxEntries)
+	entries, err := f.ReadDir(max(minEntries, maxEntries-k.held))
 	if err != nil && err != io.EOF {
 		return nil, err
 	}

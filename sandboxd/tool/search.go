@@ -58,6 +58,11 @@ func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) 
 	if err != nil {
 		return nil, err
 	}
+	leave, err := s.runner.Walk(ctx, s.owner(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	l, err := s.files.List(ctx, files.Walk{Dir: in.Path, Depth: depth, Glob: glob, Ignored: in.Ignored,
 		From: in.Cursor}, limit)
 	out := &listOut{Entries: l.Entries, NextCursor: l.Next}
@@ -145,6 +150,11 @@ func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in search
 	if err != nil {
 		return nil, err
 	}
+	leave, err := s.runner.Walk(ctx, s.owner(ctx))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	found, err := s.files.Search(ctx, files.Search{
 		Walk:    files.Walk{Dir: in.Path, Glob: glob, Ignored: in.Ignored},
 		Pattern: in.Pattern, IgnoreCase: in.IgnoreCase, Context: around, Limit: limit, Cursor: in.Cursor,

@@ -1,0 +1,46 @@
+package tool_test
+
+import (
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// However many searches come at once, few of them hold their file in memory, and all
+// are answered. (The twin is one that holds each: 40 files are 320 MiB.)
+func TestManySearchesAtOnce(t *testing.T) {
+	b := newBox(t)
+	b.put("large", strings.Repeat(strings.Repeat("a", 99)+"\n", 83_000))
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	var all sync.WaitGroup
+	answered := make(chan bool, 40)
+	for range cap(answered) {
+		all.Go(func() {
+			var got searchResult
+			decode(t, b.raw("search_files", args{"pattern": "[ab][0-9]c"}), &got)
+			answered <- got.FilesSearched == 1
+		})
+	}
+	done := make(chan bool)
+	go func() { all.Wait(); close(done) }()
+	most := uint64(0)
+	for over := false; !over; {
+		metrics.Read(live)
+		most = max(most, live[0].Value.Uint64())
+		select {
+		case <-done:
+			over = true
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	for range cap(answered) {
+		if !<-answered {
+			t.Error("a search was not answered")
+		}
+	}
+	if t.Logf("at most %d MiB", most>>20); most > 200<<20 {
+		t.Error("too many files are held at once")
+	}
+}
