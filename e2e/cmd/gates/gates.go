@@ -118,6 +118,7 @@ func quickGates(root string) []gate {
 
 // rest lists the folders of tests that no other gate runs.
 func rest(e2e string) (folders []string) {
+	folders = []string{"cmd/..."}
 	named := []string{"yaegi", "bench"} // a gate of its own; no gate at all (make bench)
 	for _, area := range areas {
 		named = append(named, area.packages...)
