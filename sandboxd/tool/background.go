@@ -43,7 +43,8 @@ func (s *Set) addStartCommand(server *mcp.Server) {
 		Name: "start_command",
 		Description: "Start a shell command (/bin/sh) in the workspace and leave it running in the background, also " +
 			"when the connection is lost. " +
-			"Read what it writes with command_output, end it with stop_command." + s.network(),
+			"Read what it writes with command_output, end it with stop_command. stdin is empty; a program that shall " +
+			"have input can read a named pipe (mkfifo in; PROGRAM <>in), which run_command writes to." + s.network(),
 		Annotations: hints("Start a command", false, true, false, true),
 	}, []property{
 		need("command", "string", "the command line for /bin/sh"),

@@ -104,6 +104,27 @@ func TestBackgroundOutputInPages(t *testing.T) {
 	}
 }
 
+// A program in the background is sent input by way of a named pipe, as the
+// description of start_command says.
+func TestInputByNamedPipe(t *testing.T) {
+	b := newBox(t)
+	if words := b.describe("start_command"); !strings.Contains(words, "mkfifo in; PROGRAM <>in") {
+		t.Errorf("description: %s", words)
+	}
+	handle := b.start("mkfifo in; while read line; do echo got $line; [ $line = 2 ] && exit; done <>in")
+	for _, line := range []string{"1", "2"} {
+		if got := b.sh("while ! [ -p in ]; do sleep 0.01; done; echo " + line + " >in"); got.ExitCode != 0 {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+	if got := b.output(handle); got.Stdout != "got 1\ngot 2\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.output(b.start("cat")); got.Stdout != "" || got.ExitCode != 0 {
+		t.Errorf("without a pipe: %+v", got)
+	}
+}
+
 func TestStopCommand(t *testing.T) {
 	b := newBox(t)
 	handle := b.start("echo $$ >pid; echo begun; sleep 1000")

@@ -22,7 +22,7 @@ var (
 	noNetwork     = []string{
 		"ocket: operation not permitted", "ocket: Operation not permitted", "failed: Operation not permitted",
 		"socket.py\", line", "listen EPERM", "connect EPERM", "SocketException", "UnknownHostException", "curl: (7)",
-		"error connecting to /", // tmux
+		"error connecting to /", "permitted (os error 1)", "permitted - socket(2)", "reason: Operation not permitted",
 		"resolve host", "Could not resolve", "Couldn't resolve", "name resolution", "Temporary failure resolving",
 		"EAI_AGAIN", "ENOTFOUND", "getaddrinfo", "(from versions: none)",
 	}

@@ -52,6 +52,8 @@ func TestFailuresAreExplained(t *testing.T) {
 		`Connecting to 127.0.0.1:1... failed: Operation not permitted.`:                              ofNetwork,
 		`java.net.SocketException: Operation not permitted`:                                          ofNetwork,
 		`error connecting to /tmp/tmux-6002/default (Operation not permitted)`:                       ofNetwork,
+		`Error: Os { code: 1 }: Operation not permitted (os error 1)`:                                ofNetwork,
+		`Failed to listen on localhost:8000 (reason: Operation not permitted)`:                       ofNetwork,
 		`/bin/sh: 0: Cannot fork`:                                            ofProcesses,
 		`bash: fork: retry: Resource temporarily unavailable`:                ofProcesses,
 		`runtime: failed to create new OS thread (have 5 already; errno=11)`: ofProcesses,

@@ -78,7 +78,7 @@ func (s *Set) network() string {
 		return ""
 	}
 	return " There is no network, not even loopback" + s.sockets() +
-		": downloads, package installs and local servers fail."
+		": downloads, package installs and local servers fail (npm ci removes node_modules before it does)."
 }
 
 // processes tells a model how parallel it may be.
