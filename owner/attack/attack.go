@@ -109,7 +109,7 @@ type report struct {
 
 func (r *report) say(verdict, name, proof string) {
 	r.count[verdict]++
-	fmt.Fprintf(r.out, "%-8s %-44s %s\n", verdict, name, telling(proof))
+	fmt.Fprintf(r.out, "%-8s %-44s %s\n", verdict, name+" ", telling(proof))
 }
 
 // telling is the line of what a command said that counts: that it got through, or

@@ -107,8 +107,8 @@ func expand(ctx context.Context, word string) (rules, notes []string, err error)
 		return []string{r.String()}, nil, nil
 	}
 	if _, err := exec.LookPath(t.program); err != nil {
-		return nil, nil, fmt.Errorf("%s: there is no %s here to ask for its hosts: write them as rules, such as "+
-			"packages.example.com", word, t.program)
+		return nil, nil, fmt.Errorf("%s: there is no %s here to ask for its hosts: leave it out, or write them as "+
+			"rules, such as packages.example.com", word, t.program)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askBound)
 	defer cancel()

@@ -9,6 +9,16 @@ import (
 	"testing"
 )
 
+// -egress off is none, as in make up EGRESS=off; the twin names hosts.
+func TestEgressOff(t *testing.T) {
+	s := start(t, folder(t, os.Geteuid()), os.Geteuid(), "-egress", "off")
+	got := call(t, s.connect(t, "streamable"), "run_command", map[string]any{"command": "env"})
+	if out := fmt.Sprint(got["stdout"]); strings.Contains(out, "https_proxy=") {
+		t.Errorf("commands have a proxy:\n%s", out)
+	}
+	s.interrupt(t)
+}
+
 // With -egress commands reach listed hosts through the egress of this process,
 // and a refusal says what to add to which setting.
 func TestEgress(t *testing.T) {

@@ -134,6 +134,9 @@ func parse(args []string) (options, error) {
 	if o.workspace == "" {
 		o.workspace = defaultWorkspace // make run WORKSPACE=
 	}
+	if o.egress == "off" { // as make up has it
+		o.egress = ""
+	}
 	if rest, ok := strings.CutPrefix(o.workspace, "~/"); ok { // not every shell expands it after make's =
 		o.workspace = filepath.Join(os.Getenv("HOME"), rest)
 	}
