@@ -312,7 +312,7 @@ var Sessions = command("sessions   lists the open MCP sessions", 0, 0, func(v *v
 	if v.json {
 		return v.array(array)
 	}
-	fmt.Fprintf(v.stdout, "%-14s %-30s %8s  %s\n", "ID", "PRINCIPAL", "REQUESTS", "LAST")
+	fmt.Fprintf(v.stdout, "%-14s %-30s %8s  %s\n", "ID", "PRINCIPAL", "OPEN NOW", "LAST")
 	for _, s := range list {
 		v.row("%-14s %-30s %8d  %s ago", s.Name, terminal.Line(s.Principal, 60), s.Requests, Since(s.Last))
 	}
