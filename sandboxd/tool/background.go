@@ -178,7 +178,7 @@ func (s *Set) page(c *command.Command, outAt, errAt int64, limit int) *outputOut
 	if ended {
 		stdout, _ := c.Stdout.Text()
 		stderr, _ := c.Stderr.Text()
-		s.explain(&out.common, out.state, stdout, stderr)
+		s.explain(&out.common, out.state, c.Line(), stdout, stderr)
 	}
 	return out
 }

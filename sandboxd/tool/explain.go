@@ -40,9 +40,11 @@ var (
 )
 
 // explain says which of the jail's limits may be why a command failed, where its
-// output says so, or the jail has seen it, and what to do.
-func (s *Set) explain(out *common, st state, texts ...string) {
-	if st.Running || st.ExitCode == 0 && !st.TimedOut {
+// output says so, or the jail has seen it, and what to do. The exit code of a line like
+// "go test | tail" or "make; ls" is not that of the part that failed.
+func (s *Set) explain(out *common, st state, line string, texts ...string) {
+	failed := st.ExitCode != 0 || st.TimedOut
+	if st.Running || !failed && !strings.ContainsAny(line, "|;&\n") {
 		return
 	}
 	says := func(words []string) bool {
@@ -50,7 +52,7 @@ func (s *Set) explain(out *common, st state, texts ...string) {
 			return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, w) })
 		})
 	}
-	if met := st.metLimit || says(noFork); met || says(perhapsNoFork) {
+	if met := st.metLimit || says(noFork); failed && (met || says(perhapsNoFork)) {
 		how := "was"
 		if !met {
 			how = "may have been"

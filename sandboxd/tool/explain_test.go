@@ -75,6 +75,14 @@ func TestFailuresAreExplained(t *testing.T) {
 			explained(t, words, b.sh(command).Notices, want)
 		}
 		explained(t, words+", and success", b.sh("cat words").Notices, "")
+		hidden := want // behind the exit code of another part
+		if want == ofProcesses || want == perhaps {
+			hidden = ""
+		}
+		for _, command := range []string{"cat words | tail", "cat words; true", "cat words\ntrue",
+			"(cat words >&2; exit 1) || true"} {
+			explained(t, words+": "+command, b.sh(command).Notices, hidden)
+		}
 
 		page := b.output(b.start("cat words; exit 1"))
 		explained(t, words+", in the background", page.Notices, want)

@@ -191,7 +191,7 @@ func (s *Set) report(c *command.Command) *runOut {
 	out.Stdout, out.StdoutTruncated = c.Stdout.Text()
 	out.Stderr, out.StderrTruncated = c.Stderr.Text()
 	out.wroteStdout, out.wroteStderr = c.Stdout.Size(), c.Stderr.Size()
-	s.explain(&out.common, out.state, out.Stdout, out.Stderr)
+	s.explain(&out.common, out.state, c.Line(), out.Stdout, out.Stderr)
 	return out
 }
 

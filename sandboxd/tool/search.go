@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -69,7 +70,17 @@ func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) 
 	for _, line := range l.Notices {
 		out.note("%s", line)
 	}
+	out.noteGlob(in.Path, in.Glob, len(l.Entries) == 0)
 	return out, err
+}
+
+// noteGlob tells whoever found nothing that a glob may have been meant to begin at path.
+func (c *common) noteGlob(path, glob string, nothing bool) {
+	path = filepath.Clean(path)
+	if nothing && path != "." && strings.Contains(glob, "/") && !strings.HasPrefix(glob, path+"/") {
+		c.note("A glob with a slash is relative to the workspace, not to path: what lies in path begins with %q there.",
+			path+"/")
+	}
 }
 
 // text has one entry on a line, a directory with a slash at its end.
@@ -164,6 +175,7 @@ func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in search
 	for _, line := range found.Notices {
 		out.note("%s", line)
 	}
+	out.noteGlob(in.Path, in.Glob, in.Cursor == "" && found.Searched == 0)
 	return out, err
 }
 

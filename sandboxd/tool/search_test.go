@@ -16,6 +16,7 @@ type listResult struct {
 		Size       int64
 	}
 	NextCursor string `json:"next_cursor"`
+	Notices    []string
 }
 
 func (l listResult) paths() (out []string) {
@@ -60,12 +61,15 @@ func TestListFiles(t *testing.T) {
 		want string
 	}{
 		{"top", args{"depth": 1}, ".gitignore README.md fifo keep.log link main.go node src web"},
-		{"default depth", args{"path": "src"}, "src/a.go src/a_test.go src/build src/build/out src/deep src/deep/er src/deep/er/b.go src/deep/er/b.ts"},
+		{"default depth", args{"path": "src"}, "src/a.go src/a_test.go src/build src/build/out src/deep src/deep/er " +
+			"src/deep/er/b.go src/deep/er/b.ts"},
 		{"names", args{"glob": "*.go", "depth": 64}, "main.go src/a.go src/a_test.go src/deep/er/b.go"},
-		{"path glob", args{"glob": "src/**/*.{go,ts}", "depth": 64}, "src/a.go src/a_test.go src/deep/er/b.go src/deep/er/b.ts"},
+		{"path glob", args{"glob": "src/**/*.{go,ts}", "depth": 64},
+			"src/a.go src/a_test.go src/deep/er/b.go src/deep/er/b.ts"},
 		{"class", args{"glob": "[a-m]*.go", "depth": 64}, "main.go src/a.go src/a_test.go src/deep/er/b.go"},
 		{"not class", args{"glob": "[!a]?.*", "depth": 64}, ""},
-		{"ignored", args{"include_ignored": true, "path": "node"}, "node/.ignore node/index.js node/modules node/modules/x.js"},
+		{"ignored", args{"include_ignored": true, "path": "node"},
+			"node/.ignore node/index.js node/modules node/modules/x.js"},
 		{"git", args{"include_ignored": true, "glob": ".git/*"}, ".git/config"},
 		{"one file", args{"path": "src/a.go"}, "src/a.go"},
 		{"links are not followed", args{"path": ".", "glob": "link*"}, "link"},
@@ -81,7 +85,8 @@ func TestListFiles(t *testing.T) {
 	for _, e := range got.Entries {
 		kinds[e.Path] = fmt.Sprintf("%s %d", e.Type, e.Size)
 	}
-	for name, want := range map[string]string{"README.md": "file 10", "src": "directory 0", "link": "symlink 0", "fifo": "other 0"} {
+	for name, want := range map[string]string{"README.md": "file 10", "src": "directory 0", "link": "symlink 0",
+		"fifo": "other 0"} {
 		if kinds[name] != want {
 			t.Errorf("%s: %s, want %s", name, kinds[name], want)
 		}
@@ -119,7 +124,8 @@ func TestListPages(t *testing.T) {
 	b.call("list_files", args{"path": "many", "limit": 5}, &page)
 	must(t, os.Remove(b.path(page.NextCursor)))
 	var rest listResult
-	if b.call("list_files", args{"path": "many", "cursor": page.NextCursor}, &rest); len(page.Entries)+len(rest.Entries) != 33 {
+	if b.call("list_files", args{"path": "many", "cursor": page.NextCursor},
+		&rest); len(page.Entries)+len(rest.Entries) != 33 {
 		t.Errorf("%d and %d entries", len(page.Entries), len(rest.Entries))
 	}
 }
@@ -141,11 +147,14 @@ func TestListRefuses(t *testing.T) {
 			}
 		}
 	}
-	for _, in := range []args{{"depth": 0}, {"depth": 65}, {"limit": 0}, {"limit": 1001}, {"glob": "{a"}, {"glob": "[z-a]"}, {"glob": strings.Repeat("a", 1001)}} {
+	for _, in := range []args{{"depth": 0}, {"depth": 65}, {"limit": 0}, {"limit": 1001}, {"glob": "{a"},
+		{"glob": "[z-a]"}, {"glob": strings.Repeat("a", 1001)}} {
 		b.refused("list_files", in)
 	}
-	for _, in := range []args{{"pattern": ""}, {"pattern": "("}, {"pattern": `(a)\1`}, {"pattern": "a)(?:b"}, {"pattern": "a)(b", "ignore_case": true}, {"pattern": strings.Repeat("a", 1001)},
-		{"pattern": "a", "context": 11}, {"pattern": "a", "limit": 501}, {"pattern": "a", "cursor": "x"}, {"pattern": "a", "cursor": "x:y"}} {
+	for _, in := range []args{{"pattern": ""}, {"pattern": "("}, {"pattern": `(a)\1`}, {"pattern": "a)(?:b"},
+		{"pattern": "a)(b", "ignore_case": true}, {"pattern": strings.Repeat("a", 1001)},
+		{"pattern": "a", "context": 11}, {"pattern": "a", "limit": 501}, {"pattern": "a", "cursor": "x"},
+		{"pattern": "a", "cursor": "x:y"}} {
 		b.refused("search_files", in)
 	}
 }
@@ -160,6 +169,7 @@ type searchResult struct {
 	NextCursor    string `json:"next_cursor"`
 	FilesSearched int    `json:"files_searched"`
 	FilesSkipped  int    `json:"files_skipped"`
+	Notices       []string
 }
 
 func (s searchResult) String() string {
@@ -206,7 +216,8 @@ func TestSearchFiles(t *testing.T) {
 		t.Errorf("context: %+v", got)
 	}
 	b.call("search_files", args{"pattern": "two", "path": "long"}, &got)
-	if m := got.Matches[0].Text; len(m) > 420 || !strings.Contains(m, "two") || !strings.HasPrefix(m, "…") || !strings.HasSuffix(m, "…") {
+	if m := got.Matches[0].Text; len(m) > 420 || !strings.Contains(m, "two") || !strings.HasPrefix(m, "…") ||
+		!strings.HasSuffix(m, "…") {
 		t.Errorf("long line: %q", m)
 	}
 }
@@ -252,5 +263,28 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 	if size > 256<<10 {
 		t.Errorf("%d bytes of text", size)
+	}
+}
+
+// A glob that was meant to begin at path finds nothing, and the notice says why.
+func TestGlobBesideAPath(t *testing.T) {
+	b := newBox(t)
+	b.put("sub/src/a.go", "package a\n")
+	for glob, says := range map[string]bool{"src/*.go": true, "*.rs": false, "sub/src/*.go": false,
+		"**/src/*.go":   false,
+		"sub/none/*.go": false} {
+		for _, path := range []string{"sub", "./sub/", "", "."} {
+			var list listResult
+			b.call("list_files", args{"path": path, "glob": glob}, &list)
+			var found searchResult
+			b.call("search_files", args{"path": path, "glob": glob, "pattern": "package"}, &found)
+			for tool, notices := range map[string][]string{"list": list.Notices, "search": found.Notices} {
+				got := strings.Contains(strings.Join(notices, "\n"),
+					"relative to the workspace, not to path: what lies in path begins with \"sub/\"")
+				if got != (says && strings.Contains(path, "sub")) {
+					t.Errorf("%s, path %q, glob %q: %q", tool, path, glob, notices)
+				}
+			}
+		}
 	}
 }
