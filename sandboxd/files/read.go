@@ -113,7 +113,9 @@ func cutLines(name string, f io.Reader, first, most int) (p Part, err error) {
 		}
 		if p.Lines >= first && p.Lines-first < most {
 			if kept.Len()+len(chunk) > MaxFile {
-				return p, fmt.Errorf("the lines of %s from %d on are more than 1 MiB: ask for fewer (limit)",
+				return p, fmt.Errorf("the lines of %s from %d on are more than 1 MiB: ask for fewer (limit), or cut "+
+					"long ones "+
+					"with run_command, for example `cut -c 1-500`",
 					quote(name), first)
 			}
 			kept.Write(chunk)
@@ -160,6 +162,7 @@ func notRegular(name string, info os.FileInfo) error {
 }
 
 func tooLarge(name string, size int64) error {
-	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): ask for a range of its lines (offset and limit), or take "+
-		"a part of it with run_command, for example `tail` or `grep -n`", quote(name), size)
+	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): read a range of its lines (read_file with offset and "+
+		"limit), "+
+		"or see or change a part of it with run_command, for example `grep -n`, `tail` or `sed -i`", quote(name), size)
 }

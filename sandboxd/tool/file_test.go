@@ -262,7 +262,9 @@ func TestReadSizes(t *testing.T) {
 	b.put("large", strings.Repeat("a", mib+1))
 	words := b.refused("read_file", args{"path": "large"})
 	words += b.refused("write_file", args{"path": "letters", "content": strings.Repeat("b", mib+1)})
-	if strings.Count(words, "1 MiB") != 2 {
+	words += b.refused("edit_file", args{"path": "large", "old_text": "a", "new_text": "b"})
+	words += b.refused("read_file", args{"path": "large", "limit": 1})
+	if strings.Count(words, "1 MiB") != 4 || strings.Count(words, "sed -i") != 2 || !strings.Contains(words, "cut -c") {
 		t.Errorf("words: %s", words)
 	}
 	if b.get("letters") != strings.Repeat("a", mib) {
