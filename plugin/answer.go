@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // answerWriter stands before every answer of the backend: what a client could
@@ -24,6 +25,7 @@ type answerWriter struct {
 	kept      http.Header  // those that pass after it
 	looks     bool         // no answer is untouched, or the head was written
 	untouched bool         // bytes pass as they are, and need no flush
+	names     int          // of headers, where it is untouched: what comes later is a trailer
 	wrote     bool
 	dead      bool
 	flushes   bool
@@ -35,8 +37,21 @@ type answerWriter struct {
 
 var errClosed = errors.New("sallyport: the answer was stopped")
 
-// maxHeld bounds an answer or event that is held to be filtered.
-const maxHeld = 16 << 20
+// maxHeld bounds an answer or event that is held to be filtered, maxHeldTogether all of
+// them. Beside those, small ones pass.
+const (
+	maxHeld         = 16 << 20
+	maxHeldTogether = 64 << 20
+)
+
+var heldTogether int64 // bytes; atomic
+
+// hold counts the bytes that are held now, and says whether there is room for them.
+func (c *call) hold(n int) bool {
+	more := int64(n) - c.held
+	c.held = int64(n)
+	return atomic.AddInt64(&heldTogether, more) <= maxHeldTogether || n <= smallBody
+}
 
 // plainHeads are content types of answers in one piece, as Header.WriteSubset
 // writes them.
@@ -62,6 +77,7 @@ func (w *answerWriter) WriteHeader(code int) {
 	w.looks = true
 	w.wrote = true
 	w.untouched = true
+	w.names = len(h)
 	w.c.status = code
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -99,8 +115,8 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 			": it wants a token that the edge does not send it; give backendTokenFile the backend's own"
 	case code < 100 || code > 999:
 		why = "the backend answers with the status " + strconv.Itoa(code)
-	case why == "" && code < 300:
-		why = w.success(h)
+	case why == "":
+		why = w.prepare(h, code < 300)
 	}
 	if why != "" {
 		w.fail(why)
@@ -115,16 +131,14 @@ func (w *answerWriter) writeOther(code int, h http.Header) {
 	w.flush()
 }
 
-// success prepares a good answer: it is an event stream, held and filtered, or
-// passes. Some clients take the answer to their GET for a stream, whatever its
-// type.
-func (w *answerWriter) success(h http.Header) string {
+// prepare says how an answer passes: it is an event stream, held and filtered, or as
+// it is. Some clients take the answer to their GET for a stream, whatever its type, and
+// some read a message out of a failure, whatever its status, but no stream.
+func (w *answerWriter) prepare(h http.Header, good bool) string {
 	kind := strings.ToLower(strings.Join(h["Content-Type"], ","))
 	c := w.c
-	stream := strings.Contains(kind, "event-stream")
-	if !stream && c.method == "GET" {
-		stream = strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")), "event-stream")
-	}
+	stream := good && (strings.Contains(kind, "event-stream") || (c.method == "GET" &&
+		strings.Contains(strings.ToLower(strings.Join(c.r.Header["Accept"], ",")), "event-stream")))
 	var filtered *grants
 	if c.e.cfg.FilterTools && !c.who.grants.all {
 		filtered = c.who.grants
@@ -136,10 +150,10 @@ func (w *answerWriter) success(h http.Header) string {
 		return "the backend encodes its answer although it was asked not to"
 	}
 	// as a client may find it: later, or as charset*
-	if strings.Contains(inUTF8.ReplaceAllString(kind, ""), "charset") {
+	if good && strings.Contains(inUTF8.ReplaceAllString(kind, ""), "charset") {
 		return "the backend's answer is in another character set than UTF-8"
 	}
-	if filtered != nil && !strings.Contains(kind, "event-stream") {
+	if filtered != nil && !(good && strings.Contains(kind, "event-stream")) {
 		w.filter = filtered
 	}
 	if !stream {
@@ -147,10 +161,8 @@ func (w *answerWriter) success(h http.Header) string {
 	}
 	h.Del("Content-Length")
 	w.ends = c.who.until != math.MaxInt64 || c.who.grant != ""
-	w.scan = &scanner{mapping: newMapping(c), limit: maxEvent, grants: filtered}
-	if filtered != nil {
-		w.scan.limit = maxHeld
-	}
+	limit := map[bool]int{false: maxEvent, true: maxHeld}[filtered != nil]
+	w.scan = &scanner{mapping: newMapping(c), limit: limit, grants: filtered}
 	return ""
 }
 
@@ -170,8 +182,8 @@ func (w *answerWriter) write(p []byte) (n int, err error) {
 		return 0, errClosed
 	case w.filter != nil:
 		w.held = append(w.held, p...)
-		if len(w.held) > maxHeld {
-			w.fail("the backend's answer is too long to be filtered")
+		if len(w.held) > maxHeld || !w.c.hold(len(w.held)) {
+			w.fail("the backend's answer is too long to be filtered, alone or beside others")
 			return 0, errClosed
 		}
 		return len(p), nil
@@ -179,6 +191,9 @@ func (w *answerWriter) write(p []byte) (n int, err error) {
 		return 0, errClosed
 	case w.scan != nil:
 		passed, why := feed(w.scan, p)
+		if why == "" && w.scan.grants != nil && !w.c.hold(len(w.scan.held)) {
+			why = "an event is too long to be filtered beside others"
+		}
 		return len(p), w.pass(passed, why)
 	}
 	n, err = w.ResponseWriter.Write(p)
@@ -223,8 +238,12 @@ func (w *answerWriter) flush() {
 // end passes on what is held when the backend's answer is complete. What the proxy has
 // added to the headers since are trailers, which nobody has looked at.
 func (w *answerWriter) end() {
-	for key := range w.ResponseWriter.Header() {
-		w.ResponseWriter.Header()[key] = w.kept[key]
+	h := w.ResponseWriter.Header()
+	for key := range h {
+		h[key] = w.kept[key]
+		if h[key] == nil { // HTTP/2 would wait for the values of a trailer that has its name only
+			delete(h, key)
+		}
 	}
 	switch {
 	case w.dead:
@@ -237,7 +256,7 @@ func (w *answerWriter) end() {
 			w.fail(why)
 			return
 		}
-		w.ResponseWriter.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		h.Set("Content-Length", strconv.Itoa(len(body)))
 		w.ResponseWriter.WriteHeader(w.c.status)
 		_, _ = w.ResponseWriter.Write(body)
 	case w.scan != nil:
@@ -268,6 +287,7 @@ func (w *answerWriter) close(why string) {
 
 func (w *answerWriter) stop(why string) {
 	w.dead = true
+	w.c.hold(0)
 	w.c.verdict = "answer_stopped"
 	w.c.e.log.Error("an answer for " + w.c.who.id + " was stopped: " + why)
 }

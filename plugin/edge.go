@@ -91,6 +91,7 @@ type call struct {
 	path    string // of the request, escaped, as the client sent it
 
 	reserved int64 // bytes of the budget of bodies
+	held     int64 // bytes of heldTogether
 
 	head  bytes.Buffer // headers that the refusals look at, and all that pass by a look only
 	sum   [32]byte     // SHA-256 of head
@@ -179,6 +180,9 @@ func (e *edge) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if c.kind == streams && post && !large {
 		defer c.giveMoreBack()
+	}
+	if e.cfg.FilterTools {
+		defer c.hold(0)
 	}
 	forward(c, plain)
 }

@@ -3,6 +3,8 @@ package plugin
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -108,6 +110,86 @@ func TestFilterFailsClosed(t *testing.T) {
 		rec := do(start(t, filtering(), rows[i]), list())
 		if strings.Contains(rec.Body.String(), "rm_all") {
 			t.Errorf("answer %d passes: %.200s", i, rec.Body.String())
+		}
+	}
+}
+
+// Some clients (mcp-go) read a result out of a failure, whatever its type. An honest
+// failure passes as it is, in any character set.
+func TestFilterReadsFailures(t *testing.T) {
+	logged(t)
+	for _, code := range []int{302, 400, 404, 500} {
+		for _, kind := range []string{"application/json", "text/event-stream", "text/html; charset=utf-16", ""} {
+			b := &answering{status: code, body: toolList, header: http.Header{"Content-Type": {kind}}}
+			rec := do(start(t, filtering(), b), list())
+			checkList(t, http.StatusText(code)+" "+kind, rec.Body.String())
+			twin := filtering()
+			twin.FilterTools = false
+			if got := do(start(t, twin, b), list()); rec.Code != code || got.Code != code || got.Body.String() != toolList {
+				t.Errorf("%d %q: status %d; the twin %d %s", code, kind, rec.Code, got.Code, got.Body.String())
+			}
+		}
+		for kind, body := range map[string]string{"text/html; charset=iso-8859-1": "<p>n\xe3o", "text/event-stream": "data: x\n\n",
+			"application/json": `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"<no>"}}`, "text/plain": ""} {
+			b := &answering{status: code, body: body, header: http.Header{"Content-Type": {kind}}}
+			for _, r := range []*http.Request{list(), get("/foo/sse")} {
+				if rec := do(start(t, filtering(), b), r); rec.Code != code || rec.Body.String() != body {
+					t.Errorf("%s %d %s: %d %q", r.Method, code, kind, rec.Code, rec.Body.String())
+				}
+			}
+		}
+	}
+}
+
+// A backend whose long answers never end fills no memory: those that are held to be
+// filtered have one budget, beside which small ones pass. All of it is given back.
+func TestHeldAnswersAreBounded(t *testing.T) {
+	logged(t)
+	const many = 8
+	piece := []byte(strings.Repeat(" ", 1<<20))
+	for kind, begin := range map[string]string{"application/json": "", "text/event-stream": "data: "} {
+		for _, filters := range []bool{true, false} {
+			c := filtering()
+			c.FilterTools = filters
+			wrote, end := make(chan bool, many), make(chan struct{})
+			h := start(t, c, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", kind)
+				if r.Method == "GET" {
+					_, _ = w.Write([]byte(begin + toolList + "\n\n"))
+					return
+				}
+				_, err := w.Write([]byte(begin))
+				for i := 0; i < 15 && err == nil; i++ {
+					_, err = w.Write(piece)
+				}
+				wrote <- err == nil
+				<-end
+			}))
+			var ended sync.WaitGroup
+			for i := 0; i < many; i++ {
+				ended.Add(1)
+				go func() {
+					defer ended.Done()
+					do(h, list())
+				}()
+			}
+			whole := 0
+			for i := 0; i < many; i++ {
+				if <-wrote {
+					whole++
+				}
+			}
+			if filters && (whole == 0 || whole > 4) || !filters && whole != many {
+				t.Errorf("%s, filtered %v: %d answers of 15 MiB are held", kind, filters, whole)
+			}
+			if rec := do(h, get("/foo/sse")); filters {
+				checkList(t, "a small answer beside them", rec.Body.String())
+			}
+			close(end)
+			ended.Wait()
+			if n := atomic.LoadInt64(&heldTogether); n != 0 {
+				t.Errorf("%s: %d bytes stay counted", kind, n)
+			}
 		}
 	}
 }

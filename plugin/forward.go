@@ -42,7 +42,7 @@ func forward(c *call, plain bool) {
 	counters.Add(allowed, 1)
 	w := &answerWriter{ResponseWriter: c.rw, c: c, looks: e.cfg.FilterTools || c.method == "GET"}
 	e.next.ServeHTTP(w, r)
-	if !w.untouched {
+	if !w.untouched || len(w.ResponseWriter.Header()) != w.names {
 		w.end()
 	}
 }

@@ -66,6 +66,9 @@ func readEvents(r io.Reader, at *position, use func(event) error) error {
 				at.retry = min(time.Duration(ms)*time.Millisecond, maxRetry)
 			}
 		case "data":
+			if err := in.room.add(len(line)%step + lineCost); err != nil {
+				return err
+			}
 			data = append(data, value)
 		}
 	}
@@ -82,6 +85,9 @@ type eventLines struct {
 
 // step is how many bytes of a line are accounted for at once.
 const step = 32 << 10
+
+// lineCost is about what a line of data takes beside its bytes.
+const lineCost = 48
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 

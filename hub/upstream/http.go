@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type streamable struct {
 	version  string
 	hello    *jsonrpc.Message                   // the initialize that opened the session
 	ready    *jsonrpc.Message                   // the client's notifications/initialized
+	hush     func()                             // ends the listening of before
 	calls    map[string]func() (stateless bool) // end a running request, by id
 }
 
@@ -94,7 +96,7 @@ func (c *streamable) post(m Outgoing, msg *jsonrpc.Message) {
 			return true
 		})()
 	}
-	if err := c.deliverOne(ctx, m, msg); err != nil {
+	if err := c.deliverOne(ctx, cancel, m, msg); err != nil {
 		c.fault(m.Raw, unwrap(err))
 	}
 }
@@ -102,7 +104,7 @@ func (c *streamable) post(m Outgoing, msg *jsonrpc.Message) {
 // deliverOne sends a message and reads what comes back. A session that the
 // server has forgotten is initialised again, and the message, which was not run,
 // sent once more.
-func (c *streamable) deliverOne(ctx context.Context, m Outgoing, msg *jsonrpc.Message) error {
+func (c *streamable) deliverOne(ctx context.Context, leave func(), m Outgoing, msg *jsonrpc.Message) error {
 	for again := false; ; again = true {
 		c.mu.Lock()
 		session := c.session
@@ -120,7 +122,7 @@ func (c *streamable) deliverOne(ctx context.Context, m Outgoing, msg *jsonrpc.Me
 			continue
 		}
 		if err = c.follow(resp, msg, again); err == nil {
-			err = c.answer(ctx, resp, msg)
+			err = c.answer(ctx, leave, resp, msg)
 		}
 		resp.Body.Close()
 		if err != errFollow {
@@ -199,9 +201,9 @@ func (c *streamable) head(req *http.Request, modern http.Header) {
 
 // answer reads what came back for msg. An error means that the request still
 // lacks an answer.
-func (c *streamable) answer(ctx context.Context, resp *http.Response, msg *jsonrpc.Message) error {
+func (c *streamable) answer(ctx context.Context, leave func(), resp *http.Response, msg *jsonrpc.Message) error {
 	if isEvents(resp) && resp.StatusCode == http.StatusOK {
-		return c.stream(ctx, resp, msg)
+		return c.stream(ctx, leave, resp, msg)
 	}
 	var room share
 	defer room.done()
@@ -223,15 +225,20 @@ func (c *streamable) answer(ctx context.Context, resp *http.Response, msg *jsonr
 	return nil
 }
 
-func (c *streamable) stream(ctx context.Context, resp *http.Response, msg *jsonrpc.Message) error {
+// stream reads the events that answer msg. A server that does not end them after the
+// answer, as it should, is left: its streams must not pile up.
+func (c *streamable) stream(ctx context.Context, leave func(), resp *http.Response, msg *jsonrpc.Message) error {
 	var at position
 	var err error
 	answered := false
+	late := time.AfterFunc(math.MaxInt64, leave)
+	defer late.Stop()
 	read := func(r io.Reader) bool {
 		err = readEvents(r, &at, func(e event) error {
 			if m, err := parse([]byte(e.data)); err == nil && m.IsResponse() && sameID(m.ID(), msg.ID()) {
 				c.learn(resp, msg, m)
 				answered = true
+				late.Reset(cancelGrace)
 			}
 			return c.push([]byte(e.data))
 		})
@@ -255,11 +262,20 @@ func (c *streamable) learn(resp *http.Response, msg, reply *jsonrpc.Message) {
 }
 
 // listen keeps the stream open on which the server speaks unasked. A server
-// without one answers 405.
+// without one answers 405. A session's stream takes the place of the one before.
 func (c *streamable) listen() {
 	var at position
-	for wait := time.Second; c.ctx.Err() == nil; wait = min(2*wait, time.Minute) {
-		req, err := c.request(c.ctx, http.MethodGet, c.address(), nil)
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	c.mu.Lock()
+	before := c.hush
+	c.hush = cancel
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, time.Minute) {
+		req, err := c.request(ctx, http.MethodGet, c.address(), nil)
 		if err != nil {
 			return
 		}
