@@ -61,7 +61,7 @@ func (s *Set) explain(out *common, st state, line string, texts ...string) {
 			"go test -p 2, pytest -n 2), "+
 			"or ask the owner to raise MCP_MAX_PROCESSES (and pids_limit in a container).", how, s.limitWords())
 	}
-	if s.cfg.Network == jail.None && says(noNetwork) {
+	if s.cfg.Network == jail.None && s.cfg.Jail.Notices() == nil && says(noNetwork) {
 		out.note("Commands have no network, not even loopback%s, whatever a program says of a host, a package or a "+
 			"server: do not try again. If it is needed, ask the owner for a list of hosts (EGRESS=go,npm,HOST with "+
 			"make run or make up), which also lets a server and its client talk within one command.", s.sockets())
@@ -101,7 +101,7 @@ func (s *Set) sockets() string {
 
 // leaves matches a line that puts something into the background at the end, or with
 // no more than an echo after it.
-var leaves = regexp.MustCompile(`(?m)[^&>|\s]\s*&\s*(echo\b|disown\b|exit\b|\)|$)`)
+var leaves = regexp.MustCompile(`(?m)\s&\s*(echo\b|disown\b|exit\b|\))|[^&>|\s]\s*&\s*$`)
 
 // noteLeft says that nothing outlives a command, if line looks as if something should.
 func (s *Set) noteLeft(out *common, line string) {

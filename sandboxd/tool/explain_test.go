@@ -93,6 +93,11 @@ func TestFailuresAreExplained(t *testing.T) {
 // notice on it would be wrong.
 func TestRealFailuresAreExplained(t *testing.T) {
 	alone, linked := newBox(t), newBoxIn(t, nil, func(c *tool.Config) { c.Network = jail.Container })
+	group, err := jail.New(jail.Config{Mode: jail.Group})
+	must(t, err)
+	defer group.Close()
+	words := newBoxIn(t, group).sh("echo getaddrinfo; exit 1").Notices
+	explained(t, "a group, which keeps nobody from a network", words, "")
 	for _, row := range []struct{ program, command, want string }{
 		{"python3", `python3 -c 'import socket; socket.socket()'`, ofNetwork},
 		{"python3", `python3 -m http.server 0`, ofNetwork},
@@ -198,6 +203,7 @@ func TestLeftInTheBackground(t *testing.T) {
 		"sleep 0.1 &\nwait":                   false,
 		"sleep 60 &\nkill $!":                 false,
 		"true && echo 'a & b' 2>&1":           false,
+		`echo '?a=1&echo=2 (&)'`:              false,
 		"true &&\ntrue |\ncat":                false,
 	} {
 		for _, tools := range [][]string{tool.All, tool.Default} {
