@@ -33,6 +33,7 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { server.Close() }) // and not when the collector finds it
 		return c, server
 	}
 	type ending struct {

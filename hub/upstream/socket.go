@@ -10,13 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unix dials a server that listens on a unix socket. The socket itself, not a link:
-// its folder is the server's, and a link there could lead the hub to another
-// server, to the policy proxy or to the owner's socket.
+// Unix dials a server that listens on a unix socket. The socket itself, and no link on
+// the way to it: its folder is the server's, and a link there could lead the hub to
+// another server, to the policy proxy or to the owner's socket.
 func Unix(path string) Dial {
 	return func(ctx context.Context) (Conn, error) {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
+			Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		switch {
+		case err == unix.ELOOP:
+			return nil, fmt.Errorf("dial unix %s: a folder above it is a link; write the path without links", path)
+		case err != nil:
 			return nil, fmt.Errorf("dial unix %s: %w", path, err)
 		}
 		defer unix.Close(fd)

@@ -50,3 +50,40 @@ func TestSocketIsNoLink(t *testing.T) {
 		t.Errorf("twin: the socket itself: %v", err)
 	}
 }
+
+// Nor can it with a folder of its own above the socket.
+func TestSocketsFolderIsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	others, own := filepath.Join(dir, "others"), filepath.Join(dir, "own")
+	for _, folder := range []string{others, own} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("unix", filepath.Join(others, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Symlink(others, filepath.Join(own, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(own, "sub", "s")
+	if c, err := upstream.Unix(path)(t.Context()); err == nil || !strings.Contains(err.Error(), "a folder above it is a link") {
+		t.Errorf("through a link: %v, %v", c, err)
+	}
+	if c, err := net.Dial("unix", path); err != nil {
+		t.Errorf("twin: the socket behind the link: %v", err)
+	} else {
+		c.Close()
+	}
+	os.Remove(filepath.Join(own, "sub"))
+	if err := os.Rename(others, filepath.Join(own, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := upstream.Unix(path)(t.Context()); err != nil {
+		t.Errorf("twin: the folder itself: %v", err)
+	} else {
+		c.Close()
+	}
+}
