@@ -24,11 +24,12 @@ const (
 // at answers requests to a path, from the nth on.
 func at(path string, n int, serve func(http.ResponseWriter, *http.Request)) func(*world) {
 	return func(w *world) {
+		left := n
 		w.spoil = func(rw http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path != path {
 				return false
 			}
-			if n--; n > 0 {
+			if left--; left > 0 {
 				return false
 			}
 			serve(rw, r)
