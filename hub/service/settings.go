@@ -45,7 +45,7 @@ func (s *Settings) Table() config.Table {
 			{Env: "MCP_CALL_TIMEOUT", Default: "5m", Set: config.Duration(&s.CallTimeout, time.Second, 24*time.Hour),
 				Help: "the longest that one call may take, whatever progress it reports"},
 			{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
-				Help: "sessions open at once; further ones get 503"},
+				Help: "sessions open at once; further ones get 503, unless somebody has an eighth more than the asker"},
 			{Env: "MCP_PROGRAMS", Default: "/programs", Set: config.Text(&s.Programs),
 				Help: "directory of programs for stdio servers, which they may read: its bin and node_modules/.bin " +
 					"stand first in their PATH; it may be missing"},

@@ -13,9 +13,8 @@ const (
 	// sessionYield is how long a session must have been idle to be evicted for a
 	// new one when the table is full: many clients never end their sessions.
 	sessionYield = 5 * time.Minute
-	// ownYield is the same for a new session of the same principal, and for
-	// anybody's where one principal holds more than half of the table: a client
-	// that opens a session for each call must not shut everybody out.
+	// ownYield is the same for a new session of the same principal: a client that
+	// opens a session for each call must not shut itself out.
 	ownYield = 30 * time.Second
 )
 
@@ -154,7 +153,8 @@ func (t *Table) EndAll() {
 }
 
 // evict ends the session that has been idle longest among those that may be
-// evicted for one of principal.
+// evicted for one of principal. What somebody holds beyond an eighth of the table more
+// than principal yields at once, however often it is used: nobody shuts others out.
 func (t *Table) evict(principal string) bool {
 	held := map[string]int{}
 	for s := range t.all {
@@ -163,7 +163,10 @@ func (t *Table) evict(principal string) bool {
 	var oldest *Session
 	for s := range t.all {
 		wait := sessionYield
-		if s.principal == principal || held[s.principal] > t.max/2 {
+		switch {
+		case held[s.principal] > held[principal]+t.max/8:
+			wait = 0
+		case s.principal == principal:
 			wait = ownYield
 		}
 		if s.open == 0 && time.Since(s.last) >= wait && (oldest == nil || s.last.Before(oldest.last)) {

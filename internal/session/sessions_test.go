@@ -97,6 +97,51 @@ func TestOneSessionForEachCall(t *testing.T) {
 	})
 }
 
+// One principal that fills the table and uses each of its sessions again and again shuts
+// nobody out either: it yields the oldest that has no open request, down to an eighth
+// more than who asks has. Where all hold as much, a full table is full.
+func TestNobodyHoldsTheTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, ended := session.NewTable(24), []string(nil)
+		busy, err := table.Reserve("alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy.Bind("busy", func() { t.Error("a session in use was ended") })
+		for i := range 23 {
+			reserve(t, table, "alice", fmt.Sprint(i), &ended)
+			time.Sleep(time.Millisecond)
+		}
+		got := 0
+		for range 24 {
+			for i := range 23 {
+				enter(table, fmt.Sprint(i), "alice")
+				time.Sleep(time.Millisecond)
+			}
+			s, err := table.Reserve("bob")
+			if err != nil {
+				break
+			}
+			defer s.Leave()
+			got++
+			synctest.Wait()
+		}
+		if got != 11 || len(ended) != got || ended[0] != "0" {
+			t.Errorf("bob has %d sessions; ended: %v", got, ended)
+		}
+		if _, err := table.Reserve("alice"); err != session.ErrFull {
+			t.Errorf("alice takes them back: %v", err)
+		}
+		even := session.NewTable(24)
+		for i := range 24 {
+			reserve(t, even, fmt.Sprint(i), fmt.Sprint(i), &ended)
+		}
+		if _, err := even.Reserve("bob"); err != session.ErrFull {
+			t.Errorf("twin, a table that nobody has more of than others: %v", err)
+		}
+	})
+}
+
 func TestIdleSessionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, ended := session.NewTable(9), []string(nil)

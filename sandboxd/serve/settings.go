@@ -79,7 +79,7 @@ func (s *Settings) Table() config.Table {
 			config.Setting{Env: "MCP_SYSV_IPC", Default: "none", Set: s.setSysVIPC,
 				Help: "none, or allow: System V memory, semaphores and queues and POSIX queues, for databases"},
 			config.Setting{Env: "MCP_MAX_SESSIONS", Default: "256", Set: config.Number(&s.MaxSessions, 1, 100_000),
-				Help: "sessions open at once; further ones get 503"},
+				Help: "sessions open at once; further ones get 503, unless somebody has an eighth more than the asker"},
 			config.Setting{Env: "MCP_OUTPUT_LIMIT", Default: "262144", Set: config.Number(&s.OutputLimit, 1024, 1<<20),
 				Help: "bytes kept of a command's stdout, and of its stderr"},
 		), s.Owner.Settings()...),
