@@ -123,8 +123,30 @@ func bare(t *testing.T, modules string, env ...string) *mcp.ClientSession {
 func TestDayOfAnAssistant(t *testing.T) {
 	modules := devtools(t)
 	rig.Lock(t, "cpu")
-	t.Run("bare", func(t *testing.T) { doDay(t, bare(t, modules)) })
-	t.Run("container", func(t *testing.T) { doDay(t, contained(t, modules)) })
+	t.Run("bare", func(t *testing.T) {
+		session := bare(t, modules)
+		doDay(t, session)
+		unixSockets(t, session, false)
+	})
+	t.Run("container", func(t *testing.T) {
+		session := contained(t, modules)
+		doDay(t, session)
+		unixSockets(t, session, true)
+	})
+}
+
+// unixSockets opens one. Where they are refused, a notice says so, and nowhere else.
+func unixSockets(t *testing.T, session *mcp.ClientSession, allowed bool) {
+	t.Helper()
+	got := call(t, session, work{script: `python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'`})
+	if got.failed == allowed || strings.Contains(got.text, "and no Unix sockets") == allowed {
+		t.Errorf("Unix sockets allowed %t: %s", allowed, got.text)
+	}
+	got = call(t, session, work{script: `python3 -c 'import socket; socket.socket()'`})
+	if !got.failed || strings.Contains(got.text, "and no Unix sockets") == allowed ||
+		!strings.Contains(got.text, "not even loopback") {
+		t.Errorf("a network, Unix sockets allowed %t: %s", allowed, got.text)
+	}
 }
 
 // contained serves in the locked container, to which this machine lends its tools.
