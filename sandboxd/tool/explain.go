@@ -27,6 +27,7 @@ var (
 		"EAI_AGAIN", "ENOTFOUND", "getaddrinfo", "(from versions: none)",
 	}
 	noServer = []string{"Connection refused", "connection refused", "ECONNREFUSED", "curl: (7)"}
+	noUnix   = []string{"error connecting to /", "PermissionError: [Errno 1]", "docker.sock", "SSH_AUTH_SOCK"}
 	noTrace  = []string{
 		"ptrace: Function not implemented", "PTRACE_TRACEME", "PTRACE_SETOPTIONS", "PTRACE_SEIZE", "PTRACE_ATTACH",
 		"LeakSanitizer has encountered a fatal error",
@@ -70,6 +71,9 @@ func (s *Set) explain(out *common, st state, line string, texts ...string) {
 		out.note("Loopback is each command's own: what another command serves, one of start_command too, cannot be " +
 			"reached. Start the server and use it in one command.")
 	}
+	if s.cfg.Network != jail.None && s.cfg.NoUnixSockets && says(noUnix) {
+		out.note("Commands have no Unix sockets, which tmux, Docker, ssh-agent and multiprocessing.Manager need.")
+	}
 	if says(noTrace) {
 		out.note("Commands have no ptrace: strace, gdb, dlv and LeakSanitizer cannot work here. Print or log, or use " +
 			"-fsanitize=address, valgrind or python3 -X faulthandler.")
@@ -99,9 +103,10 @@ func (s *Set) sockets() string {
 	return ""
 }
 
-// leaves matches a line that puts something into the background at the end, or with
-// no more than an echo after it.
-var leaves = regexp.MustCompile(`(?m)\s&\s*(echo\b|disown\b|exit\b|\))|[^&>|\s]\s*&\s*$`)
+// leaves matches a line whose last part goes to the background, with no more than an echo
+// after it, and one that detaches a part.
+var leaves = regexp.MustCompile(`[^&>|\s]\s*&[\s)]*$|\s&\s*(echo|disown|exit)\b[^;&|\n]*$|` +
+	`\b(nohup|setsid)\s.*[^&>|\s]\s*&([\s)]|$)`)
 
 // noteLeft says that nothing outlives a command, if line looks as if something should.
 func (s *Set) noteLeft(out *common, line string) {

@@ -144,6 +144,10 @@ func TestUnixSocketsAreNamed(t *testing.T) {
 		if got := listed.describe("run_command"); strings.Contains(got, "Unix sockets are refused") != refused {
 			t.Errorf("with an allow-list, Unix sockets refused %t: %s", refused, got)
 		}
+		got := fmt.Sprint(listed.sh("echo 'error connecting to /tmp/tmux-1/default (Operation not permitted)'; exit 1").Notices)
+		if strings.Contains(got, "Commands have no Unix sockets") != refused {
+			t.Errorf("with an allow-list, Unix sockets refused %t: %s", refused, got)
+		}
 		if got := b.describe("run_command"); strings.Contains(got, words) != refused {
 			t.Errorf("Unix sockets refused %t: %s", refused, got)
 		}
@@ -193,18 +197,23 @@ func TestAnotherCommandsServer(t *testing.T) {
 
 func TestLeftInTheBackground(t *testing.T) {
 	for command, left := range map[string]bool{
-		"sleep 60 &":                          true,
-		"nohup sleep 60 >log 2>&1 &":          true,
-		"(sleep 60 &)":                        true,
-		"sleep 60 & echo started $!":          true,
-		"setsid sleep 60 >/dev/null & disown": true,
-		"sleep 60 >log &\nsleep 0.1\ncat log": true,
-		"sleep 0.1 & sleep 0.1; echo done":    false,
-		"sleep 0.1 &\nwait":                   false,
-		"sleep 60 &\nkill $!":                 false,
-		"true && echo 'a & b' 2>&1":           false,
-		`echo '?a=1&echo=2 (&)'`:              false,
-		"true &&\ntrue |\ncat":                false,
+		"sleep 60 &":                                     true,
+		"nohup sleep 60 >log 2>&1 &":                     true,
+		"(sleep 60 &)":                                   true,
+		"sleep 60 & echo started $!":                     true,
+		"setsid sleep 60 >/dev/null & disown":            true,
+		"nohup sleep 60 >log 2>&1 &\nsleep 0.1\ncat log": true,
+		"(setsid sleep 60 &); sleep 0.1":                 true,
+		"sleep 60 >log &\nsleep 0.1\ncat log":            false,
+		"(sleep 60 &); sleep 0.1; echo used":             false,
+		"sleep 60 & echo $!; sleep 0.1; echo used":       false,
+		"nohup true && echo done":                        false,
+		"sleep 0.1 & sleep 0.1; echo done":               false,
+		"sleep 0.1 &\nwait":                              false,
+		"sleep 60 &\nkill $!":                            false,
+		"true && echo 'a & b' 2>&1":                      false,
+		`echo '?a=1&echo=2 (&)'`:                         false,
+		"true &&\ntrue |\ncat":                           false,
 	} {
 		for _, tools := range [][]string{tool.All, tool.Default} {
 			b := newBox(t, func(c *tool.Config) { c.Enabled = tools })
