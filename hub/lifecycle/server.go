@@ -301,6 +301,9 @@ func (s *Server) Tools(ctx context.Context, id identity.Identity) ([][]byte, err
 		if err == nil {
 			err = ch.unlisted()
 		}
+		if err == nil && ch.modern() {
+			err = fmt.Errorf("%s refuses initialize: %s", s.cfg.Name, ch.reply.ErrorText())
+		}
 		if err != nil {
 			return nil, err
 		}

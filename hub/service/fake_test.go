@@ -117,6 +117,8 @@ func (f *fake) handle(m message) {
 		}
 		f.mu.Unlock()
 	case m.ID == nil:
+	case m.Method == "initialize" && f.mode == "modern":
+		f.raw(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"only 2026-07-28"}}`, m.ID))
 	case m.Method == "initialize":
 		f.result(m.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{"listChanged":true},"logging":{},"x-vendor":{"n":12345678901234567890}},"serverInfo":{"name":"fake","version":"1","x":"<&>"}}`, p.Version))
 	case m.Method == "server/discover" && p.Meta.Version != "":

@@ -222,6 +222,24 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
+// A server that refuses the hub's greeting has no empty list of tools: the aggregate says
+// in its words why there is none.
+func TestRefusedGreetingIsNoEmptyList(t *testing.T) {
+	l, entry := listen(t, "unix")
+	l.mode = "modern"
+	_, usual := listen(t, "unix")
+	b := start(t, map[string]string{"one": entry, "usual": usual}, nil)
+	client := b.dial("mcp", "", as("token:poke", "*"))
+	for server, want := range map[string]string{"one": "only 2026-07-28", "usual": `\"total\":3`} {
+		for range 2 {
+			got := client.call("1", "tools/call", `{"name":"list_tools","arguments":{"server":"`+server+`"}}`)
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s", server, got)
+			}
+		}
+	}
+}
+
 // deep is a call with arguments of n levels, written as a string or as an object.
 func deep(n int, quoted bool) string {
 	arguments := `{"n":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
