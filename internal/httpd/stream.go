@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,13 +39,13 @@ type Stream struct {
 	rc    *http.ResponseController
 
 	mu      sync.Mutex
-	timer   *time.Timer // runs while the response is, or may become, an event stream
-	status  int         // sent with the header; 0 until then
-	events  bool        // it said text/event-stream
-	waiting int         // calls that run; the header may be sent for them
-	ended   bool        // ServeHTTP returned: nothing may be written any more
-	tail    []byte      // the last bytes written, at most four
-	last    time.Time   // of the last write
+	timer   *time.Timer  // runs while the response is, or may become, an event stream
+	status  int          // sent with the header; 0 until then
+	events  bool         // it said text/event-stream
+	waiting atomic.Int32 // calls that run; the header may be sent for them
+	ended   bool         // ServeHTTP returned: nothing may be written any more
+	tail    []byte       // the last bytes written, at most four
+	last    time.Time    // of the last write
 }
 
 type streamKey struct{}
@@ -125,14 +126,21 @@ func (s *Stream) Flush() { _ = s.FlushError() }
 func (s *Stream) Await() (settle func() (started bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting++
+	s.waiting.Add(1)
 	s.arm()
 	return func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.waiting--
+		s.waiting.Add(-1)
 		return s.status != 0
 	}
+}
+
+// AwaitMore is Await for a stream that has started. To end the wait takes no lock:
+// whoever has a result does not wait for a client that reads none.
+func (s *Stream) AwaitMore() (settle func()) {
+	s.Await()
+	return func() { s.waiting.Add(-1) }
 }
 
 // Comment writes an SSE comment to a started event stream, if one may stand
@@ -178,7 +186,7 @@ func (s *Stream) send(p []byte) (n int, err error) {
 func (s *Stream) beat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || !s.events && !(s.waiting > 0 && s.status == 0 && s.isEvents()) {
+	if s.ended || !s.events && !(s.waiting.Load() > 0 && s.status == 0 && s.isEvents()) {
 		s.timer = nil
 		return
 	}
@@ -201,7 +209,7 @@ func (s *Stream) arm() {
 }
 
 func (s *Stream) silence() time.Duration {
-	if s.waiting > 0 {
+	if s.waiting.Load() > 0 {
 		return AwaitEvery
 	}
 	return KeepAliveEvery

@@ -17,11 +17,14 @@ type Front struct {
 	sessions *session.Table
 	log      *slog.Logger
 	live     sync.Map // session id to *clientSession
+	shelf    shelf
 }
 
 // New makes a front whose sessions are counted in the table.
 func New(sessions *session.Table, log *slog.Logger) *Front {
-	return &Front{sessions: sessions, log: log}
+	f := &Front{sessions: sessions, log: log}
+	f.shelf.relieve = f.relieve
+	return f
 }
 
 // ServeMCP serves streamable HTTP: 2026-07-28 where the version header says

@@ -26,6 +26,10 @@ type outbox struct {
 	failed error // why the request could not be served at all
 	ready  chan struct{}
 	reader chan struct{} // of who reads now; closed when another takes over
+
+	shelf *shelf // nil for an answer's own
+	noted int    // bytes that it has counted
+	since uint64 // its turn when something was taken last, or began to wait
 }
 
 // newOutbox makes a queue that somebody is about to read, or perhaps later.
@@ -39,6 +43,13 @@ func newOutbox(soon bool) *outbox {
 
 // Deliver implements Sink.
 func (b *outbox) Deliver(raw []byte, final bool) {
+	b.deliver(raw, final)
+	if s := b.shelf; s != nil && s.bytes.Load() > maxShelfBytes {
+		s.relieve()
+	}
+}
+
+func (b *outbox) deliver(raw []byte, final bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.final || b.full {
@@ -56,6 +67,7 @@ func (b *outbox) Deliver(raw []byte, final bool) {
 	if len(b.list) > maxWaiting || b.bytes > maxWaitingBytes {
 		b.full, b.list, b.bytes = true, nil, 0
 	}
+	b.note(false)
 	b.signal()
 }
 
@@ -86,6 +98,7 @@ func (b *outbox) next(client, session, other <-chan struct{}) (raw []byte, last,
 		if len(b.list) > 0 {
 			raw = b.list[0]
 			b.list, b.bytes = b.list[1:], b.bytes-len(raw)
+			b.note(true)
 			last = b.final && len(b.list) == 0
 			b.mu.Unlock()
 			return raw, last, true
@@ -155,7 +168,9 @@ func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader == mine {
-		b.reader = nil
+		if b.reader = nil; session.Err() != nil {
+			b.clear()
+		}
 	}
 }
 
@@ -163,6 +178,7 @@ func (b *outbox) putBack(raw []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list, b.bytes = append([][]byte{raw}, b.list...), b.bytes+len(raw)
+	b.note(false)
 	b.signal()
 }
 

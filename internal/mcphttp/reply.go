@@ -138,7 +138,7 @@ func isFault(raw []byte) bool {
 func (s *clientSession) onStream(m *jsonrpc.Message) Sink {
 	a := &always{box: s.general}
 	if m.IsRequest() && s.stream != nil {
-		a.settle = s.stream.Await()
+		a.settle = s.stream.AwaitMore()
 	}
 	return a
 }
@@ -146,7 +146,7 @@ func (s *clientSession) onStream(m *jsonrpc.Message) Sink {
 // always delivers on a stream that does not end with one call.
 type always struct {
 	box    *outbox
-	settle func() bool
+	settle func()
 	over   atomic.Bool
 }
 

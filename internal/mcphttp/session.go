@@ -63,6 +63,7 @@ func (f *Front) open(w http.ResponseWriter, r *http.Request, path string, t Targ
 	}
 	s := &clientSession{id: rand.Text(), path: path, principal: who.Principal, front: f, place: place,
 		general: newOutbox(r.Method == http.MethodGet)}
+	s.general.shelf = &f.shelf
 	if r.Method == http.MethodGet {
 		s.stream = httpd.StreamFrom(r.Context())
 	}
@@ -124,6 +125,7 @@ func (s *clientSession) close() {
 func (s *clientSession) shut() {
 	s.target.Close()
 	s.finish()
+	s.general.forget()
 	s.front.log.Info("session closed", "path", s.path, "principal", s.principal)
 }
 

@@ -39,6 +39,7 @@ func (l *link) direct(req mcphttp.Request) (mcphttp.Cancel, bool) {
 	m := &message{identity: req.Identity, session: req.Session, size: int64(len(req.Message.Raw)), gone: gone}
 	call := &mcp.CallToolRequest{Session: session, Params: params, Extra: m.extra()}
 	go func() {
+		defer l.server.turn(params.Name, m)()
 		result, err := l.server.handle(context.Background(), "tools/call", call)
 		var raw []byte
 		if err == nil {
@@ -47,6 +48,21 @@ func (l *link) direct(req mcphttp.Request) (mcphttp.Cancel, bool) {
 		l.finish(name, raw, err)
 	}()
 	return func() { l.drop(name) }, true
+}
+
+// turn waits until few enough calls read or write files: each holds a file some times
+// over until its answer is made, and over HTTP+SSE nothing else bounds how many come. The
+// caller must leave. What waits for the owner waits elsewhere.
+func (s *Server) turn(name string, m *message) (leave func()) {
+	if name != "read_file" && name != "write_file" && name != "edit_file" || m.identity.Asks(name) {
+		return func() {}
+	}
+	select {
+	case s.brief <- struct{}{}:
+		return func() { <-s.brief }
+	case <-m.gone.Done(): // a call that nobody waits for ends by itself
+		return func() {}
+	}
 }
 
 // callParams reads the parameters of a tools/call in a session.

@@ -1,5 +1,7 @@
 package serve
 
+import "context"
+
 // SweepPrivate removes what killed servers left in a directory.
 var SweepPrivate = sweepPrivate
 
@@ -23,4 +25,9 @@ func KeptDir(chosen string, container bool) (string, error) {
 	b := &Box{}
 	defer b.Close()
 	return b.keptDir(chosen, container)
+}
+
+// Turn waits as a call of a tool does before it begins.
+func (s *Server) Turn(tool string, gone context.Context) (leave func()) {
+	return s.turn(tool, &message{gone: gone})
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -46,7 +47,8 @@ type Server struct {
 	running  atomic.Int64      // calls of tools
 	held     atomic.Int64      // bytes of these calls
 	maxHeld  int64
-	requests atomic.Int64 // HTTP requests since the start
+	brief    chan struct{} // has a place for each call that reads or writes a file; see turn
+	requests atomic.Int64  // HTTP requests since the start
 
 	stopping context.Context // ends first: calls end with a result that says so
 	stop     context.CancelFunc
@@ -60,7 +62,8 @@ func New(set Settings, tools Tools, d *desk.Desk, log *slog.Logger) *Server {
 	if set.Tools == nil {
 		set.Tools = tool.Default
 	}
-	s := &Server{set: set, log: log, desk: d, tools: tools, sessions: idle.NewTable(set.MaxSessions), maxHeld: maxHeld}
+	s := &Server{set: set, log: log, desk: d, tools: tools, sessions: idle.NewTable(set.MaxSessions), maxHeld: maxHeld,
+		brief: make(chan struct{}, max(16, 2*runtime.GOMAXPROCS(0)))}
 	s.front = mcphttp.New(s.sessions, log)
 	d.ShowSessions(s.sessions)
 	s.stopping, s.stop = context.WithCancel(context.Background())
