@@ -22,7 +22,8 @@ type table struct {
 }
 
 // StartFor starts a background command, which outlives the call, and gives it a
-// handle that only owner can use. The oldest command that has ended makes room.
+// handle that only owner can use. The oldest command that has ended makes room, of
+// owner's own where half of all are owner's.
 func (r *Runner) StartFor(owner, line, workdir string, most time.Duration) (*Command, error) {
 	c, err := r.start(context.Background(), owner, line, workdir, most, background)
 	t := &r.table
@@ -36,7 +37,15 @@ func (r *Runner) StartFor(owner, line, workdir string, most time.Duration) (*Com
 	}
 	c.Handle = rand.Text()
 	if len(t.list) >= maxKept { // at most half of them run
-		ended := slices.IndexFunc(t.list, func(c *Command) bool { return !c.running() })
+		mine := 0
+		for _, c := range t.list {
+			if c.owner == owner {
+				mine++
+			}
+		}
+		ended := slices.IndexFunc(t.list, func(c *Command) bool {
+			return !c.running() && (mine < maxKept/2 || c.owner == owner)
+		})
 		t.list = slices.Delete(t.list, ended, ended+1)
 	}
 	t.list = append(t.list, c)

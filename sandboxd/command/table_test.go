@@ -157,3 +157,28 @@ func stopOne(t *testing.T, r *command.Runner, owner string) string {
 	ended(t, c)
 	return handle
 }
+
+// However many commands one principal runs in the background, the output of another's
+// stays. The twin: of its own the oldest goes.
+func TestHandlesOfOthersStay(t *testing.T) {
+	r, _, _ := newRunner(t, 4096)
+	start := func(owner string) string {
+		t.Helper()
+		c, err := r.StartFor(owner, "echo done", "", long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended(t, c)
+		return c.Handle
+	}
+	theirs, own := start("alice"), start("mallory")
+	for range 70 {
+		start("mallory")
+	}
+	if _, err := r.Find(theirs, "alice"); err != nil {
+		t.Errorf("alice's: %.100v", err)
+	}
+	if _, err := r.Find(own, "mallory"); err == nil {
+		t.Error("the twin: all of mallory's stay")
+	}
+}
