@@ -215,7 +215,7 @@ func TestChromiumReturns(t *testing.T) {
 		c.run(chromedp.Navigate(s.register(t, "A client", way.registered, way.used)), chromedp.WaitVisible("button[value=allow]"))
 		c.accessible("consent-" + name)
 		c.clean(name + ": consent")
-		c.run(chromedp.Click("button[value=allow]"))
+		c.run(chromedp.Click("#mine"), chromedp.Click("button[value=allow]"))
 		if q := await(t, way.got); q.Get("code") == "" || q.Get("state") != "s&t=ate" || q.Get("iss") != s.issuer {
 			t.Errorf("%s: %v", name, q)
 		}
@@ -232,7 +232,7 @@ func TestChromiumReturns(t *testing.T) {
 	cursor := "cursor://anysphere.cursor-mcp/oauth/callback"
 	c.run(chromedp.Navigate(s.register(t, "Cursor", cursor, cursor)), chromedp.WaitVisible("button[value=allow]"))
 	c.accessible("consent-cursor")
-	c.run(chromedp.Click("button[value=allow]"), chromedp.WaitVisible("a.button"))
+	c.run(chromedp.Click("#mine"), chromedp.Click("button[value=allow]"), chromedp.WaitVisible("a.button"))
 	link := got(c, chromedp.AttributeValue("a.button", "href")).Value
 	c.accessible("return")
 	rig.Until(t, "Chromium to follow to the app", func() bool {
@@ -272,7 +272,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	for range 10 {
 		step(kb.Tab)
 		stops = append(stops, focus)
-		if focus == "run_command" {
+		if focus == "run_command" || focus == "mine" {
 			c.run(chromedp.KeyEvent(" "))
 		}
 		if focus == "allow" {
@@ -280,7 +280,7 @@ func TestChromiumKeyboard(t *testing.T) {
 			break
 		}
 	}
-	if want := "[run_command read_file write_file days allow]"; fmt.Sprint(stops) != want {
+	if want := "[run_command read_file write_file days mine allow]"; fmt.Sprint(stops) != want {
 		t.Errorf("stops %v, not %s", stops, want)
 	}
 	if q := await(t, landed); q.Get("code") == "" {
