@@ -206,7 +206,7 @@ func TestHostileServers(t *testing.T) {
 			t.Fatalf("before: %s", got)
 		}
 		l.mu.Lock()
-		l.mode = "endless"
+		l.be("endless")
 		l.mu.Unlock()
 		got := b.dial("mcp", "s", nil).call("1", "tools/call", `{"name":"echo","arguments":{}}`)
 		if !strings.Contains(got, "does not end") {
@@ -248,7 +248,7 @@ func TestDeadline(t *testing.T) {
 func TestSilentAboutDiscover(t *testing.T) {
 	l, entry := listen(t, "unix")
 	l.mu.Lock()
-	l.mode = "quiet"
+	l.be("quiet")
 	l.mu.Unlock()
 	b := start(t, map[string]string{"s": entry}, func(s *service.Settings) { s.CallTimeout = 300 * time.Millisecond })
 	if got := b.dial("stateless", "s", nil).call("1", "server/discover", `{}`); !strings.Contains(got, `"code":-32601`) {

@@ -19,7 +19,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 		t.Fatalf("before: %s", got)
 	}
 	l.mu.Lock()
-	l.mode = "changed"
+	l.be("changed")
 	l.mu.Unlock()
 	b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
 	eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
@@ -74,7 +74,7 @@ func TestAmbiguousDefinitionIsWithheld(t *testing.T) {
 			t.Fatalf("before: %v", got)
 		}
 		l.mu.Lock()
-		l.mode = mode
+		l.be(mode)
 		l.mu.Unlock()
 		b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
 		eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })

@@ -226,7 +226,7 @@ func TestAggregate(t *testing.T) {
 // in its words why there is none.
 func TestRefusedGreetingIsNoEmptyList(t *testing.T) {
 	l, entry := listen(t, "unix")
-	l.mode = "modern"
+	l.be("modern")
 	_, usual := listen(t, "unix")
 	b := start(t, map[string]string{"one": entry, "usual": usual}, nil)
 	client := b.dial("mcp", "", as("token:poke", "*"))

@@ -171,6 +171,13 @@ func (l *listener) accept() {
 	}
 }
 
+// be is what every fake from now on does.
+func (l *listener) be(mode string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mode = mode
+}
+
 func (l *listener) note(m message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
