@@ -205,9 +205,7 @@ func TestHostileServers(t *testing.T) {
 		if got := b.dial("mcp", "s", nil).call("1", "tools/call", `{"name":"echo","arguments":{}}`); !strings.Contains(got, `"result"`) {
 			t.Fatalf("before: %s", got)
 		}
-		l.mu.Lock()
 		l.be("endless")
-		l.mu.Unlock()
 		got := b.dial("mcp", "s", nil).call("1", "tools/call", `{"name":"echo","arguments":{}}`)
 		if !strings.Contains(got, "does not end") {
 			t.Errorf("got %s", got)
@@ -247,9 +245,7 @@ func TestDeadline(t *testing.T) {
 // client hears that this era is unknown, and falls back.
 func TestSilentAboutDiscover(t *testing.T) {
 	l, entry := listen(t, "unix")
-	l.mu.Lock()
 	l.be("quiet")
-	l.mu.Unlock()
 	b := start(t, map[string]string{"s": entry}, func(s *service.Settings) { s.CallTimeout = 300 * time.Millisecond })
 	if got := b.dial("stateless", "s", nil).call("1", "server/discover", `{}`); !strings.Contains(got, `"code":-32601`) {
 		t.Errorf("got %s", got)

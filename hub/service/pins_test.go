@@ -18,9 +18,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	if got := b.dial("mcp", "s", nil).call("1", "tools/call", call); !strings.Contains(got, `{"x":1}`) {
 		t.Fatalf("before: %s", got)
 	}
-	l.mu.Lock()
 	l.be("changed")
-	l.mu.Unlock()
 	b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
 	eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
 	for _, transport := range allTransports {
@@ -73,9 +71,7 @@ func TestAmbiguousDefinitionIsWithheld(t *testing.T) {
 		if got := names(t, b.dial("mcp", "s", nil).call("1", "tools/list", `{}`)); !slices.Contains(got, "echo") {
 			t.Fatalf("before: %v", got)
 		}
-		l.mu.Lock()
 		l.be(mode)
-		l.mu.Unlock()
 		b.write(map[string]string{"s": strings.Replace(entry, "{", `{"idleMinutes":30,`, 1)})
 		eventually(t, "the edited entry is in force", func() bool { return strings.Count(b.log.String(), "in force") > 1 })
 		for _, transport := range allTransports {
