@@ -45,7 +45,7 @@ func TestFailuresAreExplained(t *testing.T) {
 	b := newBox(t)
 	for words, want := range map[string]string{
 		`ERROR: Could not find a version that satisfies the requirement x (from versions: none)`:     ofNetwork,
-		`npm error request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN`:    ofNetwork,
+		`npm error request to https://npm.example/x failed, reason: getaddrinfo EAI_AGAIN`:           ofNetwork,
 		`Error: listen EPERM: operation not permitted 0.0.0.0:3000`:                                  ofNetwork,
 		`httptest: failed to listen on a port: listen tcp6 [::1]:0: socket: operation not permitted`: ofNetwork,
 		`fatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com`:      ofNetwork,
