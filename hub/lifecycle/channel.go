@@ -154,7 +154,7 @@ func (s *Server) end(ch *channel) {
 // unavailable counts a failed start and describes it.
 func (s *Server) unavailable(err error, count func(error)) error {
 	if s.Gone() {
-		return &StateError{s.cfg.Name, "gone", context.Cause(s.ctx).Error(), 0}
+		return s.gone()
 	}
 	var busy *upstream.Wait
 	if errors.As(err, &busy) {

@@ -62,7 +62,7 @@ func (r *Room) enter(ctx context.Context, s *Server) (*slot, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-s.ctx.Done():
-			return nil, &StateError{s.cfg.Name, "gone", context.Cause(s.ctx).Error(), 0}
+			return nil, s.gone()
 		case <-deadline:
 			now, most := r.Count()
 			return nil, &StateError{s.cfg.Name, "busy",

@@ -137,6 +137,11 @@ func (s *Server) close(why error) {
 	}
 }
 
+// gone says why the entry serves nobody any more.
+func (s *Server) gone() error {
+	return &StateError{s.cfg.Name, "gone", context.Cause(s.ctx).Error(), 0}
+}
+
 // Sleep ends the server's processes; the next use wakes it.
 func (s *Server) Sleep() { s.stop(func(*channel) bool { return true }, errAsleep) }
 
@@ -189,7 +194,7 @@ func (s *Server) gate(ctx context.Context) error {
 	s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		return &StateError{s.cfg.Name, "gone", context.Cause(s.ctx).Error(), 0}
+		return s.gone()
 	case parked:
 		return &StateError{s.cfg.Name, "parked", fmt.Sprintf("it ended unasked %d times in a row, the last time "+
 			"because: %s; repair it and edit its entry, or call wake_server", maxCrashes, reason), 0}

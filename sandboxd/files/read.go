@@ -114,8 +114,7 @@ func cutLines(name string, f io.Reader, first, most int) (p Part, err error) {
 		if p.Lines >= first && p.Lines-first < most {
 			if kept.Len()+len(chunk) > MaxFile {
 				return p, fmt.Errorf("the lines of %s from %d on are more than 1 MiB: ask for fewer (limit), or cut "+
-					"long ones "+
-					"with run_command, for example `cut -c 1-500`",
+					"long ones with run_command, for example `cut -c 1-500`",
 					quote(name), first)
 			}
 			kept.Write(chunk)
@@ -163,6 +162,6 @@ func notRegular(name string, info os.FileInfo) error {
 
 func tooLarge(name string, size int64) error {
 	return fmt.Errorf("%s is larger than 1 MiB (%d bytes): read a range of its lines (read_file with offset and "+
-		"limit), "+
-		"or see or change a part of it with run_command, for example `grep -n`, `tail` or `sed -i`", quote(name), size)
+		"limit), or see or change a part of it with run_command, for example `grep -n`, `tail` or `sed -i`",
+		quote(name), size)
 }
