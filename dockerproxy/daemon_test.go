@@ -49,7 +49,7 @@ type fakeContainer struct {
 	in              *bufio.Reader
 	gone            chan struct{}
 	once            sync.Once
-	code            int
+	code            atomic.Int32
 }
 
 // out writes one of the daemon's frames.
@@ -94,6 +94,17 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
+// set changes what the daemon says from now on. Nothing else may: the proxy
+// goes on asking after a test has had its answer.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// runs is the program of the containers that start from now on.
+func (f *fake) runs(program func(c *fakeContainer)) { f.set(func() { f.program = program }) }
+
 // requests that came, in order, without the answers to /version.
 func (f *fake) requests() []string {
 	f.mu.Lock()
@@ -112,11 +123,14 @@ func (f *fake) names() (names []string) {
 
 // put adds a container that somebody else has made.
 func (f *fake) put(name, state string, labels map[string]any) *fakeContainer {
+	return f.add(name, state, map[string]any{"Labels": labels})
+}
+
+func (f *fake) add(name, state string, body map[string]any) *fakeContainer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.made++
-	c := &fakeContainer{id: fmt.Sprintf("%064x", f.made), name: name, state: state, gone: make(chan struct{}),
-		body: map[string]any{"Labels": labels}}
+	c := &fakeContainer{id: fmt.Sprintf("%064x", f.made), name: name, state: state, gone: make(chan struct{}), body: body}
 	f.containers[c.id] = c
 	return c
 }
@@ -138,7 +152,7 @@ func (c *fakeContainer) end(f *fake, code int) {
 	c.once.Do(func() {
 		f.mu.Lock()
 		delete(f.containers, c.id)
-		c.code = code
+		c.code.Store(int32(code))
 		conn := c.conn
 		f.mu.Unlock()
 		if conn != nil {
@@ -173,6 +187,8 @@ func (f *fake) route(w http.ResponseWriter, r *http.Request, path string, body [
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case path == "/version":
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		io.WriteString(w, f.version)
 	case path == "/containers/json":
 		f.list(w, r)
@@ -245,8 +261,9 @@ func (f *fake) create(w http.ResponseWriter, r *http.Request, body []byte) {
 		fakeError(w, 409, "Conflict. The container name is already in use")
 		return
 	}
-	c := f.put(name, "created", nil)
-	json.Unmarshal(body, &c.body)
+	var container map[string]any
+	json.Unmarshal(body, &container)
+	c := f.add(name, "created", container)
 	w.WriteHeader(201)
 	json.NewEncoder(w).Encode(map[string]any{"Id": c.id, "Warnings": []string{}})
 }
@@ -278,7 +295,7 @@ func (f *fake) act(w http.ResponseWriter, r *http.Request, c *fakeContainer, ver
 		w.(http.Flusher).Flush()
 		select {
 		case <-c.gone:
-			fmt.Fprintf(w, `{"StatusCode":%d}`, c.code)
+			fmt.Fprintf(w, `{"StatusCode":%d}`, c.code.Load())
 		case <-r.Context().Done():
 		}
 	case "POST start":
@@ -289,7 +306,7 @@ func (f *fake) act(w http.ResponseWriter, r *http.Request, c *fakeContainer, ver
 		w.WriteHeader(204)
 		go func() {
 			program(c)
-			c.end(f, c.code)
+			c.end(f, int(c.code.Load()))
 		}()
 	case "POST stop", "DELETE ":
 		c.end(f, 143)

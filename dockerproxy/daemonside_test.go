@@ -51,9 +51,11 @@ func TestImages(t *testing.T) {
 		"root":   {"type": "docker", "image": "root"},
 		"fs":     {"type": "docker", "image": "fs"},
 		"noid":   {"type": "docker", "image": "noid"}}}`)
-	b.images["root"] = image(`{"User":"0:0"}`)
-	b.images["fs"] = image(`{"Volumes":{"/":{}}}`)
-	b.images["noid"] = `{}`
+	b.set(func() {
+		b.images["root"] = image(`{"User":"0:0"}`)
+		b.images["fs"] = image(`{"Volumes":{"/":{}}}`)
+		b.images["noid"] = `{}`
+	})
 	b.refusedBecause("absent", `image "absent" is not present and "pull" is "never"`)
 	b.refusedBecause("root", "root is refused")
 	b.refusedBecause("fs", "cannot be covered")
@@ -70,9 +72,7 @@ func TestImages(t *testing.T) {
 func TestUserNames(t *testing.T) {
 	b := start(t, `{"mcpServers": {"n": {"type": "docker", "image": "img", "user": "app"}, "g": {"type": "docker", "image": "img", "user": "app:crew"}}}`)
 	set := func(kind byte, passwd, group string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.files = map[string]fakeFile{"/etc/passwd": {kind, passwd}, "/etc/group": {kind, group}}
+		b.set(func() { b.files = map[string]fakeFile{"/etc/passwd": {kind, passwd}, "/etc/group": {kind, group}} })
 	}
 	const good = "root:x:0:0::/:\napp:x:1000:1001::/:\n"
 	for _, test := range []struct{ server, passwd, group, why string }{
@@ -133,7 +133,9 @@ func TestPullMissing(t *testing.T) {
 			t.Errorf("%s: %s", server, all)
 		}
 	}
-	b.answers["POST /images/create"] = "HTTP/1.1 200 OK\r\n\r\n{\"status\":\"x\"}\n{\"error\":\"no such manifest\"}\n"
+	b.set(func() {
+		b.answers["POST /images/create"] = "HTTP/1.1 200 OK\r\n\r\n{\"status\":\"x\"}\n{\"error\":\"no such manifest\"}\n"
+	})
 	b.refusedBecause("error", "no such manifest")
 }
 
@@ -150,9 +152,7 @@ func TestHubGoneWhilePulling(t *testing.T) {
 		t.Errorf("while it lasts: %+v", reply)
 	}
 	h.conn.Close()
-	b.fake.mu.Lock()
-	b.images["endless"] = goodImage
-	b.fake.mu.Unlock()
+	b.set(func() { b.images["endless"] = goodImage })
 	b.until("the claim is free", func() bool { return b.greet().ask(b.ensureLine("s", nil)).OK })
 }
 
@@ -161,11 +161,11 @@ func TestHubGoneWhilePulling(t *testing.T) {
 func TestVolumes(t *testing.T) {
 	b := start(t, `{"mcpServers": {"v": {"type": "docker", "image": "img", "volumes": ["data:/data"]}}}`)
 	b.refusedBecause("v", `volume "data" does not exist`)
-	b.volumes["data"] = `{"Driver":"local","Options":{"o":"bind","device":"/etc","type":"none"}}`
+	b.set(func() { b.volumes["data"] = `{"Driver":"local","Options":{"o":"bind","device":"/etc","type":"none"}}` })
 	b.refusedBecause("v", "only plain local volumes")
-	b.volumes["data"] = `{"Driver":"nfs","Options":null}`
+	b.set(func() { b.volumes["data"] = `{"Driver":"nfs","Options":null}` })
 	b.refusedBecause("v", "only plain local volumes")
-	b.volumes["data"] = `{"Driver":"local","Options":null}`
+	b.set(func() { b.volumes["data"] = `{"Driver":"local","Options":null}` })
 	b.run("v", nil)
 }
 
@@ -174,11 +174,15 @@ func TestDaemonRefuses(t *testing.T) {
 	say := func(status, message string) string {
 		return "HTTP/1.1 " + status + "\r\n\r\n{\"message\":\"" + message + "\"}"
 	}
-	b.answers["POST /containers/create"] = say("400 Bad Request", "bind source path does not exist: /srv/x")
+	b.set(func() {
+		b.answers["POST /containers/create"] = say("400 Bad Request", "bind source path does not exist: /srv/x")
+	})
 	b.refusedBecause("plain", "bind source path does not exist: /srv/x")
 
 	// What the daemon says may quote the environment.
-	b.answers["POST /containers/create"] = say("400 Bad Request", "invalid: SECRET=s3cret-value KEY=hub-value")
+	b.set(func() {
+		b.answers["POST /containers/create"] = say("400 Bad Request", "invalid: SECRET=s3cret-value KEY=hub-value")
+	})
 	reply := b.greet().ask(b.ensureLine("s", keyed))
 	if text := reply.Error + b.log.String(); reply.OK || strings.Contains(text, "s3cret") || strings.Contains(text, "hub-value") {
 		t.Errorf("a value came back: %s", text)
@@ -197,9 +201,7 @@ func TestAttachIsNotSplicedBefore101(t *testing.T) {
 		h := b.greet()
 		h.must(b.ensureLine("plain", nil))
 		path := "POST /containers/" + b.greet().must(`{"verb":"status"}`).States["plain"].ID + "/attach"
-		b.mu.Lock()
-		b.answers[path] = "HTTP/1.1 " + status
-		b.mu.Unlock()
+		b.set(func() { b.answers[path] = "HTTP/1.1 " + status })
 		reply := h.ask(`{"verb":"attach","server":"plain"}` + "\nfor the server's stdin")
 		if reply.OK || !strings.Contains(reply.Error, want) {
 			t.Errorf("%q: %+v", status, reply)
@@ -217,22 +219,22 @@ func TestStartFails(t *testing.T) {
 	b := start(t, goodConfig)
 	h := b.greet()
 	h.must(b.ensureLine("plain", nil))
-	b.mu.Lock()
-	for id := range b.containers {
-		b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"exec: not found\"}"
-	}
-	b.mu.Unlock()
+	b.set(func() {
+		for id := range b.containers {
+			b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"exec: not found\"}"
+		}
+	})
 	if reply := h.ask(`{"verb":"attach","server":"plain"}`); reply.OK || !strings.Contains(reply.Error, "exec: not found") {
 		t.Errorf("%+v", reply)
 	}
 	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
 	h = b.greet()
 	h.must(b.ensureLine("s", keyed))
-	b.mu.Lock()
-	for id := range b.containers {
-		b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"SECRET=s3cret-value\"}"
-	}
-	b.mu.Unlock()
+	b.set(func() {
+		for id := range b.containers {
+			b.answers["POST /containers/"+id+"/start"] = "HTTP/1.1 400 Bad Request\r\n\r\n{\"message\":\"SECRET=s3cret-value\"}"
+		}
+	})
 	if reply := h.ask(`{"verb":"attach","server":"s"}`); reply.OK || strings.Contains(reply.Error+b.log.String(), "s3cret") {
 		t.Errorf("a value came back: %+v", reply)
 	}
@@ -241,20 +243,20 @@ func TestStartFails(t *testing.T) {
 
 func TestHostileStream(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = func(c *fakeContainer) { // claims 4 GiB, sends 100 KiB, then breaks off
+	b.runs(func(c *fakeContainer) { // claims 4 GiB, sends 100 KiB, then breaks off
 		c.conn.Write([]byte{1, 0, 0, 0, 255, 255, 255, 255})
 		c.conn.Write(bytes.Repeat([]byte("x"), 100<<10))
-	}
+	})
 	stdout, _, end := b.run("plain", nil).frames()
 	if len(stdout) != 100<<10 || end.Reason != wire.EndLost {
 		t.Errorf("%d bytes, %+v", len(stdout), end)
 	}
 	for _, head := range []string{"\x07\x00\x00\x00", "\x00\x00\x00\x00", "\x01\x00\x01\x00", "HTTP"} {
-		b.program = func(c *fakeContainer) {
+		b.runs(func(c *fakeContainer) {
 			c.out(1, "fine")
 			c.conn.Write([]byte(head + "\x00\x00\x00\x01x"))
 			<-c.gone
-		}
+		})
 		if stdout, _, end := b.run("plain", nil).frames(); stdout != "fine" || end.Reason != wire.EndLost {
 			t.Errorf("%q: %q, %+v", head, stdout, end)
 		}
@@ -264,7 +266,7 @@ func TestHostileStream(t *testing.T) {
 // TestContainerExits by itself: with its code, and the next one starts.
 func TestContainerExits(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = func(c *fakeContainer) { c.code = 3 }
+	b.runs(func(c *fakeContainer) { c.code.Store(3) })
 	for range 3 {
 		if _, _, end := b.run("plain", nil).frames(); end != (wire.End{Reason: wire.EndExited, ExitCode: 3}) {
 			t.Errorf("%+v", end)

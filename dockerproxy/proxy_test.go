@@ -173,14 +173,14 @@ func TestConnectionOwnsItsContainer(t *testing.T) {
 	}
 	h.conn.Close()
 	b.until("the new one is gone", func() bool { return len(b.names()) == 0 })
-	b.program = func(c *fakeContainer) {
+	b.runs(func(c *fakeContainer) {
 		for i := 0; ; i++ { // deaf, but it writes
 			if _, err := fmt.Fprint(c.conn, "\x01\x00\x00\x00\x00\x00\x00\x01x"); err != nil {
 				return
 			}
 			time.Sleep(time.Millisecond)
 		}
-	}
+	})
 	h = b.run("plain", nil)
 	h.conn.Close()
 	b.until("the running one is gone", func() bool { return len(b.names()) == 0 })
@@ -189,7 +189,7 @@ func TestConnectionOwnsItsContainer(t *testing.T) {
 
 func TestStopVerb(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = func(c *fakeContainer) { <-c.gone }
+	b.runs(waiting)
 	h := b.run("plain", nil)
 	b.greet().must(`{"verb":"stop","server":"plain"}`)
 	if _, _, end := h.frames(); end.Reason != wire.EndStopped || end.ExitCode != 143 {
@@ -274,7 +274,7 @@ func TestStatus(t *testing.T) {
 // TestProxyEndsItsContainers when it is stopped, and says so.
 func TestProxyEndsItsContainers(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = func(c *fakeContainer) { <-c.gone }
+	b.runs(waiting)
 	h := b.run("plain", nil)
 	idle := b.greet()
 	b.stop()

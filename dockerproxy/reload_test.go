@@ -29,7 +29,7 @@ func waiting(c *fakeContainer) { <-c.gone }
 
 func TestRotation(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = waiting
+	b.runs(waiting)
 	s := b.run("s", keyed)
 	b.run("plain", nil)
 	now := time.Now().Add(time.Hour)
@@ -54,7 +54,7 @@ func TestRotation(t *testing.T) {
 // old values stay, also for a restart in between.
 func TestBrokenRotation(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = waiting
+	b.runs(waiting)
 	s := b.run("s", keyed)
 	path := filepath.Join(b.s.secretsDir, "set.env")
 	for i, change := range []func(){
@@ -113,7 +113,7 @@ func editedMany(t *testing.T) bool {
 	b := prepare(t, goodConfig)
 	b.s.poll = 100 * time.Millisecond
 	b.start()
-	b.program = waiting
+	b.runs(waiting)
 	b.run("s", keyed)
 	s := b.greet()
 	before := time.Now()
@@ -157,7 +157,7 @@ func TestSwappedDirectory(t *testing.T) {
 	os.Symlink("one", filepath.Join(dir, "..data"))
 	b.s.secretsDir = filepath.Join(dir, "..data")
 	b.start()
-	b.program = waiting
+	b.runs(waiting)
 	s := b.run("s", keyed)
 	os.Symlink("two", filepath.Join(dir, "next"))
 	os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "..data"))
@@ -174,7 +174,7 @@ func TestWatchOff(t *testing.T) {
 	b := prepare(t, goodConfig)
 	b.s.secretsWatch = false
 	b.start()
-	b.program = waiting
+	b.runs(waiting)
 	s := b.run("s", keyed)
 	b.write("set.env", "SECRET=new-value")
 	b.polls()
@@ -191,7 +191,7 @@ func TestWatchOff(t *testing.T) {
 
 func TestConfigReload(t *testing.T) {
 	b := start(t, goodConfig)
-	b.program = waiting
+	b.runs(waiting)
 	s, plain := b.run("s", keyed), b.run("plain", nil)
 	b.write("mcp.json", goodConfig[:len(goodConfig)/2]) // half written
 	b.until("it is said", func() bool { return strings.Contains(b.log.String(), "ignoring broken configuration") })

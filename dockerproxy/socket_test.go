@@ -90,9 +90,7 @@ func TestSocketModeAndHealth(t *testing.T) {
 	if err := health(t.Context(), b.s, nil, nil); err != nil {
 		t.Errorf("healthy, but: %v", err)
 	}
-	b.mu.Lock()
-	b.version = `{}`
-	b.mu.Unlock()
+	b.set(func() { b.version = `{}` })
 	if err := health(t.Context(), b.s, nil, nil); err == nil {
 		t.Error("healthy without a daemon")
 	}
