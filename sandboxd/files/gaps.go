@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -34,8 +35,13 @@ func (g *gaps) add(cause, name string) {
 	if g.count[cause]++; g.count[cause] == 1 {
 		g.causes = append(g.causes, cause)
 	}
+	if cause == gapName {
+		name = strconv.Quote(name) // of its bytes
+	} else {
+		name = quote(name)
+	}
 	if len(g.names[cause]) < 5 {
-		g.names[cause] = append(g.names[cause], quote(name))
+		g.names[cause] = append(g.names[cause], name)
 	}
 }
 

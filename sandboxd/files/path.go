@@ -31,8 +31,8 @@ func (w *Workspace) checkPath(name string) error {
 		return errors.New("the path is not valid UTF-8")
 	case strings.HasPrefix(name, "/"):
 		if rel, err := filepath.Rel(w.path, path.Clean(name)); err == nil && filepath.IsLocal(rel) {
-			return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, so this is %q",
-				quote(name), rel)
+			return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, so this is %s",
+				quote(name), Quote(rel))
 		}
 		return fmt.Errorf("the path %s is absolute: paths are relative to the workspace, and nothing outside it can "+
 			"be reached", quote(name))
@@ -94,14 +94,6 @@ func (w *Workspace) resolve(name string) (string, error) {
 func leadsOut(name string) error {
 	return fmt.Errorf("%s is or passes through a symbolic link that leads out of the workspace (an absolute link "+
 		"counts as one): it is not followed", quote(name))
-}
-
-// quote shortens a name for a message.
-func quote(name string) string {
-	if len(name) > 200 {
-		name = strings.ToValidUTF8(name[:200], "") + "…"
-	}
-	return fmt.Sprintf("%q", name)
 }
 
 // reasons are what a system error means to someone who cannot see the machine.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -73,8 +74,11 @@ type Part struct {
 func (w *Workspace) ReadLines(name string, offset, limit *int) (Part, error) {
 	if offset == nil && limit == nil {
 		text, err := w.Read(name)
-		part, total, _ := Lines(text, nil, nil)
-		return Part{part, int64(len(text)), total}, err
+		lines := strings.Count(text, "\n")
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			lines++
+		}
+		return Part{text, int64(len(text)), lines}, err
 	}
 	if err := w.checkPath(name); err != nil {
 		return Part{}, err
@@ -98,11 +102,13 @@ func (w *Workspace) ReadLines(name string, offset, limit *int) (Part, error) {
 	if first < 1 || most < 1 {
 		return Part{}, errors.New("offset and limit are counted in lines and start at 1")
 	}
-	return cutLines(name, f, first, most)
+	return Lines(name, f, first, most)
 }
 
-// cutLines counts all lines of f and keeps those from first on.
-func cutLines(name string, f io.Reader, first, most int) (p Part, err error) {
+// Lines counts all lines of f, the file name, and keeps most of them from first on
+// (counted from 1), at most MaxFile bytes. A line ends with its newline; what follows
+// the last newline, if anything, is a line too.
+func Lines(name string, f io.Reader, first, most int) (p Part, err error) {
 	var kept bytes.Buffer
 	r := bufio.NewReaderSize(io.LimitReader(f, maxRanged), 64<<10)
 	for begun := false; ; {

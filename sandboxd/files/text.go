@@ -11,44 +11,6 @@ import (
 // maxEdits is how many occurrences one Replace covers.
 const maxEdits = 10_000
 
-// Lines cuts limit lines from line offset on (counted from 1) out of text, the
-// whole text where both are nil, and counts all of them. A line ends
-// with its newline; what follows the last newline, if anything, is a line too.
-func Lines(text string, offset, limit *int) (part string, total int, err error) {
-	total = strings.Count(text, "\n")
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		total++
-	}
-	first := 1
-	if offset != nil {
-		first = *offset
-	}
-	if first < 1 || limit != nil && *limit < 1 {
-		return "", total, errors.New("offset and limit are counted in lines and start at 1")
-	}
-	if first > max(total, 1) {
-		return "", total, fmt.Errorf("offset %d is past the end: the file has %d lines", first, total)
-	}
-	part = text[skipLines(text, first-1):]
-	if limit != nil {
-		part = part[:skipLines(part, *limit)]
-	}
-	return part, total, nil
-}
-
-// skipLines is the offset in bytes behind the first n lines of text.
-func skipLines(text string, n int) int {
-	at := 0
-	for ; n > 0 && at < len(text); n-- {
-		i := strings.IndexByte(text[at:], '\n')
-		if i < 0 {
-			return len(text)
-		}
-		at += i + 1
-	}
-	return at
-}
-
 // Replace lists the edits that put new in the place of old, which must occur
 // once unless all of them are meant. Where text has CRLF line endings, \n in
 // old and new means CRLF. Errors tell a model what to do.

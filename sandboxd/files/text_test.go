@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -15,31 +16,30 @@ func FuzzLines(f *testing.F) {
 	f.Add("", 1)
 	f.Fuzz(func(t *testing.T, text string, size int) {
 		size = 1 + (size&0xffff)%50
-		_, total, err := files.Lines(text, nil, nil)
-		if err != nil {
-			t.Fatal(err)
+		lines := func(first, most int) (files.Part, error) {
+			return files.Lines("f", strings.NewReader(text), first, most)
 		}
+		whole, err := lines(1, math.MaxInt)
+		if err != nil {
+			return // no text
+		}
+		total := whole.Lines
 		if want := strings.Count(text, "\n"); total != want && (total != want+1 || strings.HasSuffix(text, "\n")) {
 			t.Fatalf("%d lines in %q", total, text)
 		}
 		var got strings.Builder
 		for at := 1; at <= total; at += size {
-			part, _, err := files.Lines(text, &at, &size)
-			if err != nil {
-				t.Fatal(err)
+			part, err := lines(at, size)
+			if n := strings.Count(part.Text, "\n"); err != nil || n > size || part.Text == "" || part.Lines != total {
+				t.Fatalf("%d lines from %d on in a page of %d: %+v, %v", n, at, size, part, err)
 			}
-			if n := strings.Count(part, "\n"); n > size || part == "" {
-				t.Fatalf("%d lines from %d on in a page of %d: %q", n, at, size, part)
-			}
-			got.WriteString(part)
+			got.WriteString(part.Text)
 		}
-		if got.String() != text {
+		if got.String() != text || whole.Text != text || whole.Size != int64(len(text)) {
 			t.Fatalf("pages of %d make %q of %q", size, got.String(), text)
 		}
-		if behind := total + 1; total > 0 {
-			if _, _, err := files.Lines(text, &behind, nil); err == nil {
-				t.Error("an offset behind the end was accepted")
-			}
+		if _, err := lines(total+1, 1); err == nil && total > 0 {
+			t.Error("an offset behind the end was accepted")
 		}
 	})
 }

@@ -78,7 +78,7 @@ func (w *Workspace) Locks(since time.Time) (names []string) {
 				look(name, depth+1)
 			case d.Type().IsRegular() && isLock(name):
 				if info, err := d.Info(); err == nil && info.ModTime().After(since) {
-					names = append(names, name)
+					names = append(names, Name(name))
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func (o *editOut) text() string {
 	if !o.Written {
 		verb = "would be replaced in"
 	}
-	return fmt.Sprintf("%d %s %s\n%s", o.Replacements, verb, o.Path, o.Diff)
+	return fmt.Sprintf("%d %s %s\n%s", o.Replacements, verb, files.Name(o.Path), o.Diff)
 }
 
 var editProperties = []property{
@@ -63,10 +63,10 @@ func (s *Set) editFile(_ context.Context, _ *mcp.CallToolRequest, in editIn) (*e
 	out.Path, err = s.files.Edit(in.Path, in.DryRun, func(old string) (string, error) {
 		edits, err := files.Replace(old, in.Old, in.New, in.ReplaceAll)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", in.Path, err)
+			return "", fmt.Errorf("%s: %w", files.Name(in.Path), err)
 		}
 		out.Replacements = len(edits)
-		out.Diff = diff.Unified(in.Path, old, edits)
+		out.Diff = diff.Unified(files.Name(in.Path), old, edits)
 		return diff.Apply(old, edits), nil
 	})
 	if len(out.Diff) > maxDiff {

@@ -49,16 +49,16 @@ func (s *Set) Change(name string, arguments json.RawMessage) (digest, preview st
 	switch {
 	case name == "edit_file":
 		if edits, err = files.Replace(old, edit.Old, edit.New, edit.ReplaceAll); err != nil {
-			return "", "", fmt.Errorf("%s: %w", path, err)
+			return "", "", fmt.Errorf("%s: %w", files.Name(path), err)
 		}
 	case in.Append:
 		edits = []diff.Edit{{At: len(old), New: in.Content}}
 	default:
 		edits = []diff.Edit{whole(old, in.Content)}
 	}
-	preview = diff.Unified(path, old, edits)
+	preview = diff.Unified(files.Name(path), old, edits)
 	if filepath.Clean(in.Path) != path {
-		preview = fmt.Sprintf("This path leads to %s through symbolic links.\n%s", path, preview)
+		preview = fmt.Sprintf("This path leads to %s through symbolic links.\n%s", files.Name(path), preview)
 	}
 	return path + " " + digest, preview, nil
 }

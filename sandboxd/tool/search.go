@@ -35,11 +35,13 @@ var walkArguments = []property{
 	may("cursor", "string", "next_cursor of the page before"),
 }
 
+const unusual = " In the text, a name in double quotes is a JSON string: give it back as it stands."
+
 func (s *Set) addListFiles(server *mcp.Server) {
 	add(s, server, &mcp.Tool{
 		Name: "list_files",
 		Description: "List files and directories of the workspace as a tree in the order of their names, with sizes. " +
-			"Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed.",
+			"Files that .gitignore or .ignore exclude are left out. Symbolic links are not followed." + unusual,
 		Annotations: hints("List files", true, false, true, false),
 	}, append(walkArguments,
 		may("depth", "integer", "levels of directories, 1 to 64 (default 3)"),
@@ -78,8 +80,8 @@ func (s *Set) listFiles(ctx context.Context, _ *mcp.CallToolRequest, in listIn) 
 func (c *common) noteGlob(path, glob string, nothing bool) {
 	path = filepath.Clean(path)
 	if nothing && path != "." && strings.Contains(glob, "/") && !strings.HasPrefix(glob, path+"/") {
-		c.note("A glob with a slash is relative to the workspace, not to path: what lies in path begins with %q there.",
-			path+"/")
+		c.note("A glob with a slash is relative to the workspace, not to path: what lies in path begins with %s there.",
+			files.Quote(path+"/"))
 	}
 }
 
@@ -92,13 +94,13 @@ func (o *listOut) text() string {
 				len(o.Entries)-i)
 			break
 		}
-		switch e.Type {
+		switch name := files.Name(e.Path); e.Type {
 		case "directory":
-			fmt.Fprintf(&b, "%s/\n", e.Path)
+			fmt.Fprintf(&b, "%s/\n", name)
 		case "file":
-			fmt.Fprintf(&b, "%s\t%d\n", e.Path, e.Size)
+			fmt.Fprintf(&b, "%s\t%d\n", name, e.Size)
 		default:
-			fmt.Fprintf(&b, "%s\t(%s)\n", e.Path, e.Type)
+			fmt.Fprintf(&b, "%s\t(%s)\n", name, e.Type)
 		}
 	}
 	return paged(b.String(), len(o.Entries), "entries", o.NextCursor)
@@ -108,7 +110,7 @@ func (o *listOut) text() string {
 func paged(text string, count int, what, next string) string {
 	switch {
 	case next != "":
-		return fmt.Sprintf("%s[%d %s; the next page: cursor %q]", text, count, what, next)
+		return fmt.Sprintf("%s[%d %s; the next page: cursor %s]", text, count, what, files.Quote(next))
 	case count == 0:
 		return "no " + what
 	}
@@ -139,7 +141,7 @@ func (s *Set) addSearchFiles(server *mcp.Server) {
 		Name: "search_files",
 		Description: "Search the lines of text files in the workspace for a regular expression (RE2 syntax). Files " +
 			"that .gitignore or .ignore exclude are left out; so are binary files and files above 8 MiB, which a " +
-			"notice names.",
+			"notice names." + unusual,
 		Annotations: hints("Search files", true, false, true, false),
 	}, append(walkArguments,
 		need("pattern", "string", "regular expression, matched against each line"),
@@ -179,6 +181,10 @@ func (s *Set) searchFiles(ctx context.Context, _ *mcp.CallToolRequest, in search
 	return out, err
 }
 
+// breaks are characters within a line that a reader may take for its end.
+var breaks = strings.NewReplacer("\r", `\r`, "\v", `\v`, "\f", `\f`, "\x1c", `\u001c`, "\x1d", `\u001d`,
+	"\x1e", `\u001e`, "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
 // text is what grep -n prints: path:line:text, and path-line-text around it.
 func (o *searchOut) text() string {
 	var b strings.Builder
@@ -188,12 +194,13 @@ func (o *searchOut) text() string {
 				len(o.Matches)-i)
 			break
 		}
+		name := files.Name(m.Path)
 		for j, line := range m.Before {
-			fmt.Fprintf(&b, "%s-%d-%s\n", m.Path, m.Line-len(m.Before)+j, line)
+			fmt.Fprintf(&b, "%s-%d-%s\n", name, m.Line-len(m.Before)+j, breaks.Replace(line))
 		}
-		fmt.Fprintf(&b, "%s:%d:%s\n", m.Path, m.Line, m.Text)
+		fmt.Fprintf(&b, "%s:%d:%s\n", name, m.Line, breaks.Replace(m.Text))
 		for j, line := range m.After {
-			fmt.Fprintf(&b, "%s-%d-%s\n", m.Path, m.Line+1+j, line)
+			fmt.Fprintf(&b, "%s-%d-%s\n", name, m.Line+1+j, breaks.Replace(line))
 		}
 		if len(m.Before)+len(m.After) > 0 && i < len(o.Matches)-1 {
 			b.WriteString("--\n")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sallyport-dev/sallyport/sandboxd/files"
 )
 
 type writeIn struct {
@@ -25,7 +27,7 @@ func (o *writeOut) text() string {
 	if o.Created {
 		verb = "created"
 	}
-	return fmt.Sprintf("%s %s, %d bytes", verb, o.Path, o.BytesWritten)
+	return fmt.Sprintf("%s %s, %d bytes", verb, files.Name(o.Path), o.BytesWritten)
 }
 
 var writeProperties = []property{
