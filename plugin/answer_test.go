@@ -64,11 +64,18 @@ func TestBackendRefusesTheEdge(t *testing.T) {
 // setting only; others pass.
 func TestHeadersPassBySetting(t *testing.T) {
 	log := logged(t)
+	planted := []string{"X-Username", "X-Userinfo", "X-User-Id", "X-Remote-Groups", "X-Webauth-Email", "X-Consumer-Username", "X-Pomerium-Jwt-Assertion",
+		"X-Jwt-Claim-Sub", "Oidc-Claim-Email", "X-Ssl-Client-Verify", "X-Tls-Client-Subject", "X-Ms-Token-Aad-Id-Token", "True-Client-Ip", "Cf-Connecting-Ip",
+		"X-Original-Remote-Addr", "X-Rewrite-Uri", "X-Http-Host-Override", "X-Http-Path-Override", "X-Script-Name"}
+	honest := []string{"X-Auth-Token", "X-User-Agent", "X-Atlassian-Token", "X-Request-Id", "Remote", "X-Overrides"}
 	request := func(c *Config) http.Header {
 		s := &seen{}
 		r := post("/foo/mcp", readFile)
 		for _, key := range []string{"Cookie", "Remote-User", "X-Forwarded-User", "X-Forwarded-Email", "X-Auth-Request-Email", "X-Authentik-Username", "X-Envoy-Original-Path",
 			"X-Override-Url", "X-Forwarded-Path", "X-Host", "X-Api-Key", "X-Forwarded-For", "Mcp-Param-a_b"} {
+			r.Header[key] = []string{"x"}
+		}
+		for _, key := range append(honest, planted...) {
 			r.Header[key] = []string{"x"}
 		}
 		do(start(t, c, s), r)
@@ -80,7 +87,12 @@ func TestHeadersPassBySetting(t *testing.T) {
 			t.Errorf("%s reaches the backend", key)
 		}
 	}
-	for _, key := range []string{"X-Api-Key", "X-Forwarded-For", "Mcp-Param-a_b"} {
+	for _, key := range planted {
+		if h[key] != nil {
+			t.Errorf("%s reaches the backend", key)
+		}
+	}
+	for _, key := range append(honest, "X-Api-Key", "X-Forwarded-For", "Mcp-Param-a_b") {
 		if h[key] == nil {
 			t.Errorf("%s does not reach the backend", key)
 		}
@@ -92,13 +104,13 @@ func TestHeadersPassBySetting(t *testing.T) {
 	}
 	answer := func(c *Config) http.Header {
 		header := http.Header{}
-		for _, key := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Refresh", "X-Ratelimit-Limit", "Link", "Access-Control-Allow-Origin", "Mcp-Session-Id"} {
+		for _, key := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Refresh", "Set-Login", "Use-As-Dictionary", "Speculation-Rules", "Secure-Session-Registration", "Surrogate-Control", "X-Ratelimit-Limit", "Link", "Access-Control-Allow-Origin", "Mcp-Session-Id"} {
 			header[key] = []string{"x"}
 		}
 		return do(start(t, c, &answering{status: 200, body: "{}", header: header}), post("/foo/mcp", readFile)).Header()
 	}
 	h = answer(foreign())
-	for _, key := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Refresh"} {
+	for _, key := range []string{"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Refresh", "Set-Login", "Use-As-Dictionary", "Speculation-Rules", "Secure-Session-Registration", "Surrogate-Control"} {
 		if h[key] != nil {
 			t.Errorf("%s reaches the client", key)
 		}

@@ -45,6 +45,9 @@ func checkBody(c *call) bool {
 func checkContent(c *call) bool {
 	h := c.r.Header
 	kind := h["Content-Type"]
+	if strings.EqualFold(strings.Join(h["Content-Encoding"], ","), "identity") { // none
+		delete(h, "Content-Encoding")
+	}
 	if h["Content-Encoding"] == nil && len(kind) == 1 && (kind[0] == "application/json" || jsonContent(kind[0])) {
 		return true
 	}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ func changeEvent(s *scanner, event []byte) ([]byte, string) {
 	if s.grants == nil || len(event) < 3 {
 		return event, ""
 	}
-	return rewrite(s, event, false)
+	return rewrite(s, escaped(event), false)
 }
 
 // rewrite changes the data of one event: it becomes one line where the first one
@@ -48,8 +49,8 @@ func rewrite(s *scanner, event []byte, endpoint bool) ([]byte, string) {
 				lineEnd = string(rest[len(line):size])
 			}
 			values = append(values, value)
-		case endpoint && strings.EqualFold(strings.Trim(name, looseSpace), "data"):
-			return nil, "its endpoint event has data for some clients only"
+		case strings.EqualFold(strings.Trim(name, looseSpace), "data"):
+			return nil, "its event has data for some clients only"
 		case values == nil:
 			before = append(before, rest[:size]...)
 		default:
@@ -65,6 +66,13 @@ func rewrite(s *scanner, event []byte, endpoint bool) ([]byte, string) {
 	}
 	data := strings.Join(values, "\n")
 	to, why := changedData(s, data, endpoint)
+	if why == "" && !endpoint && len(values) > 1 { // clients read all of them, or the last one
+		var line bytes.Buffer
+		if json.Compact(&line, []byte(to)) != nil {
+			return nil, "its event has several lines of data that are no JSON together"
+		}
+		to = line.String()
+	}
 	if why != "" || (to == data && !endpoint) {
 		return event, why
 	}

@@ -114,6 +114,46 @@ func TestFilterFailsClosed(t *testing.T) {
 	}
 }
 
+// Clients read a stream in their own ways: mcp-go keeps the last of several data lines,
+// others split at all that Unicode calls a line end, or trim a field's name. No list is
+// hidden from the filter in between; a list in several lines is still filtered.
+func TestFilterReadsAsClientsDo(t *testing.T) {
+	logged(t)
+	for _, body := range []string{
+		"data: x\ndata: " + toolList + "\n\n", "data: x\r\ndata: " + toolList + "\r\n\r\n",
+		"id: x\u2028data: " + toolList + "\n\n", "id: x\u0085data: " + toolList + "\n\n", "id: x\vdata: " + toolList + "\n\n",
+		": x\u2028data: " + toolList + "\n\n", "data: x\u2028data: " + toolList + "\n\n",
+		" data: " + toolList + "\n\n", "Data: " + toolList + "\n\n", "data : " + toolList + "\n\n", "\u00a0data: " + toolList + "\n\n",
+		"data: {\"a\":\ndata: " + toolList + "\ndata: }\n\n",
+	} {
+		for _, kind := range []string{"text/event-stream", "application/json", ""} { // of a GET, some take all for a stream
+			b := &answering{status: 200, body: body, header: http.Header{"Content-Type": {kind}}}
+			rec := do(start(t, filtering(), b), get("/foo/sse"))
+			for _, line := range strings.FieldsFunc(rec.Body.String(), func(r rune) bool { return strings.ContainsRune("\n\r\v\u0085\u2028", r) }) {
+				if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(strings.ToLower(name)) == "data" && strings.HasPrefix(value, " {") && strings.Contains(value, "rm_all") {
+					if !strings.HasPrefix(value, ` {"a":`) {
+						t.Errorf("as %q passes: %q", kind, rec.Body.String())
+					}
+				}
+			}
+			twin := filtering()
+			twin.FilterTools = false
+			if rec := do(start(t, twin, b), get("/foo/sse")); !strings.Contains(rec.Body.String(), "rm_all") {
+				t.Errorf("without the option the list is gone: %q", rec.Body.String())
+			}
+		}
+	}
+	sse := http.Header{"Content-Type": {"text/event-stream"}}
+	lines := "data: " + strings.Replace(toolList, `,"result"`, "\ndata: ,\"result\"", 1) + "\n\n"
+	checkList(t, "a list in two lines", do(start(t, filtering(), &answering{status: 200, body: lines, header: sse}), list()).Body.String())
+	for _, body := range []string{"data: {\ndata: \"a\":1}\n\n", "data: {\"a\":\"\u2028\"}\n\n", ": hi\n\nid: 1\ndata:\n\n"} {
+		rec := do(start(t, filtering(), &answering{status: 200, body: body, header: sse}), list())
+		if want := strings.NewReplacer("{\ndata: ", "{", "\u2028", `\u2028`).Replace(body); rec.Body.String() != want {
+			t.Errorf("%q became %q", body, rec.Body.String())
+		}
+	}
+}
+
 // Some clients (mcp-go) read a result out of a failure, whatever its type. An honest
 // failure passes as it is, in any character set.
 func TestFilterReadsFailures(t *testing.T) {

@@ -1,6 +1,9 @@
 package plugin
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // The names below decide which headers pass. What a list does not name passes:
 // servers have headers of their own, such as X-Api-Key, X-Ratelimit-Limit or Link.
@@ -9,33 +12,22 @@ import "strings"
 // edge alone may set, those that would change the method or path after the
 // decision, and those of one hop.
 var never = map[string]bool{
-	"Forwarded": true, "X-Forwarded-Prefix": true, "X-Original-Url": true, "X-Original-Uri": true,
-	"X-Original-Method": true,
-	"X-Rewrite-Url":     true, "X-Replaced-Path": true, "X-Http-Method-Override": true, "X-Http-Method": true,
-	"X-Method-Override": true, "X-Override-Url": true, "X-Forwarded-Path": true, "X-Forwarded-Uri": true,
-	"X-Forwarded-Method":    true,
+	"Forwarded": true, "X-Forwarded-Prefix": true, "X-Replaced-Path": true, "X-Http-Method": true,
+	"X-Override-Url": true, "X-Forwarded-Path": true, "X-Forwarded-Uri": true, "X-Forwarded-Method": true,
 	"X-Envoy-Original-Path": true, "X-Envoy-Original-Method": true, "X-Envoy-Decorator-Operation": true,
-	"X-Original-Host": true,
-	"X-Host":          true, "Authorization": true, "Proxy-Authorization": true, "Proxy-Connection": true,
-	"Connection": true,
+	"X-Host": true, "X-Script-Name": true, "X-Waws-Unencoded-Url": true,
+	"Authorization": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Connection": true,
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Expect": true, "Upgrade": true,
 	"Http2-Settings": true,
 }
 
-// naming are the headers by which browsers and proxies say who calls. The edge
-// says that; a setting lets single ones pass.
+// naming are the headers by which browsers and proxies say who calls, and from where.
+// The edge says that; a setting lets single ones pass.
 var naming = map[string]bool{
-	"Cookie": true, "Cookie2": true, "Remote-User": true, "Remote-Name": true, "Remote-Email": true,
-	"Remote-Groups": true,
-	"X-Remote-User": true, "X-Remote-Group": true, "X-User": true, "X-Email": true, "X-Groups": true,
-	"X-Webauth-User":       true,
-	"X-Authenticated-User": true, "X-Authenticated-Userid": true, "X-Authenticated-Groups": true, "X-Auth-User": true,
-	"X-Auth-Email": true,
-	"X-Proxy-User": true, "X-Ssl-Client-Cert": true, "X-Ssl-Client-Dn": true, "X-Client-Cert": true,
-	"X-Client-Dn":     true,
-	"Ssl-Client-Cert": true, "Client-Cert": true, "Client-Cert-Chain": true, "X-Amzn-Oidc-Data": true,
-	"X-Amzn-Oidc-Identity":    true,
-	"X-Amzn-Oidc-Accesstoken": true, "X-Goog-Iap-Jwt-Assertion": true,
+	"Cookie": true, "Cookie2": true, "X-User": true, "X-Username": true, "X-Userinfo": true, "X-Email": true,
+	"X-Groups": true, "X-Id-Token": true, "X-Arr-Clientcert": true, "Client-Cert": true, "Client-Cert-Chain": true,
+	"True-Client-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "Cf-Connecting-Ip": true,
+	"Cf-Connecting-Ipv6": true, "Fastly-Client-Ip": true,
 }
 
 // forwardedFor are the X-Forwarded- headers that Traefik writes for every server.
@@ -45,8 +37,14 @@ var forwardedFor = map[string]bool{
 }
 
 // namedPrefixes begin the names of whole families of naming.
-var namedPrefixes = []string{"X-Forwarded-", "X-Auth-Request-", "X-Authentik-", "X-Envoy-", "X-Ms-Client-Principal",
-	"X-Goog-Authenticated-User-", "Cf-Access-", "X-Vouch-"}
+var namedPrefixes = []string{"X-Forwarded-", "X-Auth-Request-", "X-Auth-User", "X-Auth-Email", "X-Auth-Name",
+	"X-Auth-Groups", "X-Auth-Roles", "X-Authentik-", "X-Authenticated-", "X-Envoy-", "X-Ms-Client-Principal",
+	"X-Ms-Token-", "X-Goog-Authenticated-User-", "X-Goog-Iap-", "X-Amzn-Oidc-", "Cf-Access-", "X-Vouch-", "Remote-",
+	"X-Remote-", "X-User-Id", "X-User-Name", "X-User-Email", "X-User-Groups", "X-User-Roles", "X-Webauth-",
+	"X-Proxy-User", "X-Consumer-", "X-Credential-", "X-Pomerium-", "X-Jwt-Assertion", "X-Jwt-Claim-", "Oidc-", "X-Oidc-",
+	"X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert", "X-Client-Dn", "X-Tls-Client-"}
+
+var namedFamily = regexp.MustCompile("^(?:" + strings.Join(namedPrefixes, "|") + ")") // compiled code
 
 // fine are headers that pass as they are, or that forward sets.
 var fine = map[string]bool{
@@ -63,21 +61,15 @@ var fine = map[string]bool{
 // they could be taken for one of ours; Mcp-Param- names come from tool schemas
 // and end in anything.
 func neverFits(key string) bool {
-	return never[key] || (strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-")) ||
-		strings.HasPrefix(key, "X-Sallypor") || strings.HasPrefix(key, "Tailscale-")
+	return never[key] || neverFamily.MatchString(key) ||
+		(strings.ContainsAny(key, "_.") && !strings.HasPrefix(key, "Mcp-Param-"))
 }
+
+var neverFamily = regexp.MustCompile("^(?:X-Sallypor|Tailscale-|X-Original-|X-Rewrite-)|-Override$")
 
 // namesSomebody says which headers of a request pass by a setting only.
 func namesSomebody(key string) bool {
-	if naming[key] {
-		return true
-	}
-	for i := range namedPrefixes {
-		if strings.HasPrefix(key, namedPrefixes[i]) && !forwardedFor[key] {
-			return true
-		}
-	}
-	return false
+	return naming[key] || (namedFamily.MatchString(key) && !forwardedFor[key])
 }
 
 // plainAnswer are headers of an answer that need no look.
@@ -112,8 +104,10 @@ var planted = map[string]bool{
 	"Public-Key-Pins-Report-Only": true, "Expect-Ct": true, "Alt-Svc": true, "Refresh": true,
 	"Service-Worker-Allowed": true,
 	"Report-To":              true, "Reporting-Endpoints": true, "Nel": true, "Accept-Ch": true, "Critical-Ch": true,
-	"Origin-Agent-Cluster": true,
-	"X-Accel-Redirect":     true, "X-Sendfile": true, "X-Lighttpd-Send-File": true, "X-Reproxy-Url": true,
+	"Origin-Agent-Cluster": true, "Accept-Ch-Lifetime": true, "Set-Login": true, "Use-As-Dictionary": true,
+	"Speculation-Rules": true, "Secure-Session-Registration": true, "Sec-Session-Registration": true,
+	"Surrogate-Control": true, "Cdn-Cache-Control": true, "X-Accel-Expires": true,
+	"X-Accel-Redirect": true, "X-Sendfile": true, "X-Lighttpd-Send-File": true, "X-Reproxy-Url": true,
 }
 
 func neverPasses(key string) bool { return challenges[key] || addresses[key] }

@@ -55,17 +55,13 @@ func checkPath(c *call) bool {
 // waiting.
 var served = map[string]bool{"POST": true, "DELETE": true, "GET": true}
 
-// refuseForm refuses other methods, bodies where none belong, and Upgrade. A
-// server may ignore an offer of h2c (RFC 9110, section 7.8), which some clients
-// send with every first request.
+// refuseForm refuses other methods, bodies where none belong, and WebSocket. Any
+// other offer in Upgrade a server may ignore (RFC 9110, section 7.8): some clients
+// offer h2c or TLS with every first request.
 func refuseForm(c *call) bool {
 	h := c.r.Header
-	if h["Upgrade"] != nil && offersH2C(h["Upgrade"]) {
-		delete(h, "Upgrade")
-		delete(h, "Http2-Settings")
-	}
 	switch {
-	case h["Upgrade"] != nil:
+	case strings.Contains(strings.ToLower(strings.Join(h["Upgrade"], ",")), "websocket"):
 		return refuse(c, http.StatusBadRequest, "upgrade", "this endpoint does not change protocols")
 	case !served[c.method]:
 		c.rw.Header().Set("Allow", "GET, POST, DELETE")
@@ -73,15 +69,7 @@ func refuseForm(c *call) bool {
 	case c.method != "POST" && c.r.ContentLength != 0:
 		return refuse(c, http.StatusBadRequest, "body", "only POST may have a body")
 	}
-	return true
-}
-
-// offersH2C says whether nothing but h2c is offered.
-func offersH2C(values []string) bool {
-	for _, protocol := range strings.Split(strings.Join(values, ","), ",") {
-		if !strings.EqualFold(strings.TrimSpace(protocol), "h2c") {
-			return false
-		}
-	}
+	delete(h, "Upgrade")
+	delete(h, "Http2-Settings")
 	return true
 }

@@ -78,6 +78,8 @@ var refusals = []refusal{
 	}, 401, nil},
 	{"a long id", payload(strings.Replace(readFile, `"id":1`, `"id":"`+strings.Repeat("1", maxID)+`"`, 1)), 400, nil},
 	{"upgrade", header("Upgrade", "websocket"), 400, nil},
+	{"a protocol beside WebSocket in a second line", header("Upgrade", "h2c", "WebSocket/13"), 400, nil},
+	{"encodings", header("Content-Encoding", "identity", "gzip"), 415, nil},
 	{"h2c and another protocol", header("Upgrade", "h2c, websocket"), 400, nil},
 	{"method HEAD", method("HEAD"), 405, nil},
 	{"method PUT", method("PUT"), 405, nil},
@@ -194,6 +196,9 @@ func TestAccepts(t *testing.T) {
 		{"a subscription", payload(called("subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`))},
 		{"GET", method("GET")}, {"DELETE", method("DELETE")},
 		{"an offer of h2c", both(header("Upgrade", "h2c"), header("Http2-Settings", "AAMAAABk"))},
+		{"an offer of TLS and HTTP/2", header("Upgrade", "TLS/1.2, HTTP/2.0")},
+		{"two offers", header("Upgrade", "h2c", "HTTP/3.0")},
+		{"an encoding that is none", header("Content-Encoding", "Identity")},
 		{"a trailing slash", func(r *http.Request) { r.URL.Path = "/mcp/" }},
 	}
 	for i := range rows {

@@ -181,7 +181,7 @@ func feedRest(s *scanner, passed []byte) ([]byte, string) {
 		if n == 0 || bytes.Contains(s.held[:n], endpointWord) {
 			break
 		}
-		passed = append(passed, s.held[:n]...)
+		passed = append(passed, escaped(s.held[:n])...)
 		s.held = s.held[n:]
 	}
 	if len(s.held) <= s.limit {
@@ -275,7 +275,6 @@ func finishScan(s *scanner) ([]byte, string) {
 
 // scanWhole is for a stream that has been held.
 func scanWhole(s *scanner, body []byte) ([]byte, string) {
-	s.grants = nil
 	passed, why := feed(s, body)
 	if why != "" {
 		return nil, why

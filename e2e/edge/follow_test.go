@@ -263,14 +263,17 @@ func TestHeadHoldsNoConnection(t *testing.T) {
 	})
 }
 
-// Clients that offer h2c with their first request are served.
+// Clients that offer h2c, or TLS, with their first request are served.
 func TestOfferOfH2CIsServed(t *testing.T) {
 	bothProxies(t, func(t *testing.T, fast bool) {
 		s := newStand(t, fast)
 		offer := [][2]string{{"Authorization", "Bearer " + s.token}, {"Content-Type", "application/json"}, {"Connection", "Upgrade, HTTP2-Settings"},
 			{"Upgrade", "h2c"}, {"HTTP2-Settings", "AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA"}}
-		if a := (wire{method: "POST", target: "/mcp/mcp", header: offer, body: readFile}).http1(t, s.Web); a.status != http.StatusOK {
-			t.Errorf("status %d %s", a.status, a.body)
+		for _, protocols := range []string{"h2c", "TLS/1.2, HTTP/2.0"} {
+			offer[3][1] = protocols
+			if a := (wire{method: "POST", target: "/mcp/mcp", header: offer, body: readFile}).http1(t, s.Web); a.status != http.StatusOK {
+				t.Errorf("%s: status %d %s", protocols, a.status, a.body)
+			}
 		}
 		for _, g := range s.backend.take() {
 			if g.header.Get("Upgrade") != "" || g.header.Get("Http2-Settings") != "" {
