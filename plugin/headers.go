@@ -41,7 +41,8 @@ var namedPrefixes = []string{"X-Forwarded-", "X-Auth-Request-", "X-Auth-User", "
 	"X-Auth-Groups", "X-Auth-Roles", "X-Authentik-", "X-Authenticated-", "X-Envoy-", "X-Ms-Client-Principal",
 	"X-Ms-Token-", "X-Goog-Authenticated-User-", "X-Goog-Iap-", "X-Amzn-Oidc-", "Cf-Access-", "X-Vouch-", "Remote-",
 	"X-Remote-", "X-User-Id", "X-User-Name", "X-User-Email", "X-User-Groups", "X-User-Roles", "X-Webauth-",
-	"X-Proxy-User", "X-Consumer-", "X-Credential-", "X-Pomerium-", "X-Jwt-Assertion", "X-Jwt-Claim-", "Oidc-", "X-Oidc-",
+	"X-Proxy-User", "X-Consumer-", "X-Credential-", "X-Pomerium-", "X-Jwt-Assertion", "X-Jwt-Claim-", "Oidc-",
+	"X-Oidc-",
 	"X-Ssl-Client-", "Ssl-Client-", "X-Client-Cert", "X-Client-Dn", "X-Tls-Client-"}
 
 var namedFamily = regexp.MustCompile("^(?:" + strings.Join(namedPrefixes, "|") + ")") // compiled code

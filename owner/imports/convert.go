@@ -2,12 +2,15 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
@@ -19,25 +22,30 @@ import (
 func Convert(raw []byte) (entries map[string]map[string]any, notes []string, err error) {
 	var root map[string]any
 	if err := json.Unmarshal(plainJSON(raw), &root); err != nil {
-		return nil, nil, fmt.Errorf("not JSON, also without its comments: %w", err)
+		return nil, nil, fmt.Errorf("not JSON, also without its comments; servers of a TOML or YAML file have to be "+
+			"written as {\"mcpServers\": {\"NAME\": {…}}} first: %w", err)
 	}
-	found := serversOf(root)
-	if len(found) == 0 {
+	servers := serversOf(root)
+	if len(servers) == 0 {
 		return nil, nil,
-			errors.New(`no servers in it: looked for "mcpServers" (Claude, Cursor, Cline), "servers" and ` +
-				`"mcp.servers" (VS Code) and projects (Claude Code)`)
+			errors.New(`no servers in it: looked for "mcpServers", "servers", "mcp", "context_servers" and the like; ` +
+				"write its servers as {\"mcpServers\": {\"NAME\": {…}}}")
 	}
 	entries = map[string]map[string]any{}
-	for _, was := range slices.Sorted(maps.Keys(found)) {
-		fields, ok := found[was].(map[string]any)
+	taken := map[string]any{}
+	for _, f := range servers {
+		fields, ok := f.value.(map[string]any)
 		if !ok {
-			notes = append(notes, was+": is no object; left out")
+			notes = append(notes, f.name+": is no object; left out")
 			continue
 		}
-		name := serverName(was)
-		c := conversion{name: name, in: fields, out: map[string]any{}}
-		if name != was {
-			c.note("is the name here, for %q: names are letters, digits, - and _", was)
+		name, again := serverName(f.name, fields, taken)
+		if again {
+			continue
+		}
+		c := conversion{name: name, in: flat(fields), out: map[string]any{}}
+		if name != f.name {
+			c.note("is the name here, for %q: names are letters, digits, - and _, and each is there once", f.name)
 		}
 		if c.convert() && c.valid() {
 			entries[name] = c.out
@@ -47,41 +55,64 @@ func Convert(raw []byte) (entries map[string]map[string]any, notes []string, err
 	return entries, notes, nil
 }
 
-// serversOf are the servers of a file, wherever that program keeps them.
-func serversOf(root map[string]any) map[string]any {
-	all := map[string]any{}
-	take := func(v any) {
-		if m, ok := v.(map[string]any); ok {
-			maps.Copy(all, m)
-		}
-	}
-	if projects, ok := root["projects"].(map[string]any); ok { // ~/.claude.json
-		for _, name := range slices.Sorted(maps.Keys(projects)) {
-			if p, ok := projects[name].(map[string]any); ok {
-				take(p["mcpServers"])
-			}
-		}
-	}
-	if settings, ok := root["mcp"].(map[string]any); ok { // VS Code's settings.json
-		take(settings["servers"])
-	}
-	take(root["servers"])
-	take(root["mcpServers"])
-	return all
-}
-
 var foreign = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 
-// serverName is a name that a path and a grant can hold.
-func serverName(s string) string {
+// serverName is a name that a path and a grant can hold, and that no other server of
+// the file has; again says that this very server was there.
+func serverName(s string, fields any, taken map[string]any) (name string, again bool) {
 	s = strings.Trim(foreign.ReplaceAllString(s, "-"), "-_")
-	if len(s) > 64 {
-		s = strings.TrimRight(s[:64], "-_")
+	if len(s) > 60 {
+		s = strings.TrimRight(s[:60], "-_")
 	}
 	if s == "" {
-		return "server"
+		s = "server"
 	}
-	return s
+	name = s
+	for n := 2; taken[name] != nil; n++ {
+		if reflect.DeepEqual(taken[name], fields) {
+			return name, true
+		}
+		name = fmt.Sprintf("%s-%d", s, n)
+	}
+	taken[name] = fields
+	return name, false
+}
+
+// flat takes out what some programs wrap: transport or command as an object, and a
+// command as a list.
+func flat(fields map[string]any) map[string]any {
+	out := maps.Clone(fields)
+	for _, key := range []string{"transport", "command"} {
+		if inner, ok := fields[key].(map[string]any); ok {
+			delete(out, key)
+			maps.Copy(out, inner)
+		}
+	}
+	if list, ok := out["command"].([]any); ok && len(list) > 0 {
+		more, _ := out["args"].([]any)
+		out["command"], out["args"] = list[0], append(slices.Clone(list[1:]), more...)
+	}
+	for from, to := range map[string]string{"path": "command", "environment": "env", "transportType": "type"} {
+		if v, there := out[from]; there && out[to] == nil {
+			out[to] = v
+			delete(out, from)
+		}
+	}
+	return out
+}
+
+// value is a text, number or truth value as text.
+func (c *conversion) value(field string, v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	c.note("%s is no text; it is empty here", field)
+	return ""
 }
 
 // conversion of one server.
@@ -118,31 +149,32 @@ func (c *conversion) text(field string) string {
 
 // convert fills out, or says why it cannot.
 func (c *conversion) convert() bool {
-	if off, _ := c.in["disabled"].(bool); off {
-		c.note(`is disabled there; left out. Remove "disabled" to take it`)
-		return false
-	}
-	url := c.text("url")
-	for _, other := range []string{"serverUrl", "httpUrl"} {
-		if url == "" {
-			url = c.text(other)
+	for field, off := range map[string]bool{"disabled": true, "enabled": false, "isActive": false} {
+		if v, ok := c.in[field].(bool); ok && v == off {
+			c.note("is disabled there; left out. Remove %q to take it", field)
+			return false
 		}
 	}
-	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(c.text("type") +
-		c.text("transport"))); {
+	url := ""
+	for _, field := range addresses {
+		url = cmp.Or(url, c.text(field))
+	}
+	kind := cmp.Or(c.text("type"), c.text("transport"))
+	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(kind)); {
 	case kind == "docker" || kind == "unix" || kind == "tcp":
 		c.out = maps.Clone(c.in) // an entry of ours
 		return true
 	case kind == "sse" || kind == "" && strings.HasSuffix(strings.TrimRight(url, "/"), "/sse"):
 		c.remote("sse", url)
-	case kind == "http" || kind == "streamablehttp" || kind == "" && url != "":
+	case kind == "http" || kind == "streamablehttp" || kind == "remote" || kind == "" && url != "":
 		c.remote("http", url)
-	case kind == "stdio" || kind == "":
+	case kind == "stdio" || kind == "local" || kind == "":
 		if !c.stdio() {
 			return false
 		}
 	default:
-		c.note("left out: its type %q is not known here; write stdio, http or sse", c.text("type"))
+		c.note("left out: its type %q is not known here; write stdio, http or sse",
+			cmp.Or(c.text("type"), c.text("transport")))
 		return false
 	}
 	c.rest()
@@ -157,22 +189,26 @@ func (c *conversion) remote(kind, url string) {
 	}
 	out := map[string]any{}
 	for name, value := range headers {
-		s, _ := value.(string)
-		out[name] = c.variables("headers."+name, s)
+		s := c.variables("headers."+name, c.value("headers."+name, value))
+		out[name] = s
 		c.secret("headers."+name, name, s)
 	}
 	c.out["headers"] = out
 }
 
 // handled are the fields that convert, remote and stdio read.
-var handled = []string{"type", "transport", "command", "args", "env", "url", "serverUrl", "httpUrl", "headers",
-	"disabled", "timeout"}
+var handled = append([]string{"type", "transport", "command", "args", "env", "headers", "disabled", "enabled",
+	"isActive", "timeout", "name"}, addresses...)
+
+// addresses are the fields in which programs keep a URL.
+var addresses = []string{"url", "serverUrl", "httpUrl", "baseUrl"}
 
 // words for the fields that have no counterpart.
 var words = map[string]string{
 	"cwd":           "a stdio server has a private working directory; name paths in args",
 	"autoApprove":   "which tools may be called is in the token's tools at the edge (\"%s/TOOL\")",
 	"alwaysAllow":   "which tools may be called is in the token's tools at the edge (\"%s/TOOL\")",
+	"tools":         "which tools may be called is in the token's tools at the edge (\"%s/TOOL\")",
 	"disabledTools": "name the tools that may be called in the token's tools at the edge (\"%s/TOOL\")",
 	"envFile":       "put its lines into config/hub.env and name each in env: {\"KEY\": \"${KEY}\"}",
 	"oauth":         "nobody is there to log in; write headers with ${VAR}",
@@ -202,7 +238,7 @@ func (c *conversion) rest() {
 }
 
 var (
-	envVariable = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+	envVariable = regexp.MustCompile(`\$?\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 	input       = regexp.MustCompile(`\$\{input:([A-Za-z0-9_.-]+)\}`)
 	ofEditor    = regexp.MustCompile(`\$\{(workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|/)[^}]*\}`)
 )

@@ -1,5 +1,5 @@
 // Package imports takes the MCP servers of other programs' files into mcp.json:
-// Claude Desktop's, Claude Code's, Cursor's, VS Code's and Cline's. What has no
+// Claude's, Cursor's, VS Code's, Cline's, Zed's, OpenCode's and others. What has no
 // counterpart here is left out, with a word on what to write instead.
 package imports
 
@@ -23,8 +23,8 @@ import (
 
 const usage = `usage: sallyport import [-write] [-into FILE] FILE
 
-Reads the MCP servers of FILE, a configuration of Claude Desktop, Claude Code,
-Cursor, VS Code or Cline, prints them as entries of mcp.json, and on standard
+Reads the MCP servers of FILE, a configuration of Claude, Cursor, VS Code,
+Cline, Zed, OpenCode or another client (JSON), prints them as entries of mcp.json, and on standard
 error what was left out and what to write instead. With -write they are added to
 the file of -into (default config/mcp.json); a name that is there stays as it is.
 Exit code: 0 everything was taken, 1 something was left out, or an error, 2 wrong usage.

@@ -12,7 +12,7 @@ import (
 	"github.com/sallyport-dev/sallyport/owner/imports"
 )
 
-// files of five programs as their pages and users write them: what is taken, and
+// files of several programs as their pages and users write them: what is taken, and
 // what is said.
 var files = map[string]struct {
 	text string
@@ -31,6 +31,28 @@ var files = map[string]struct {
 		[]string{"API_KEY=… into config/hub.env", "TOKEN=… into config/hub.env"}},
 	"VS Code settings": {`{"editor.fontSize": 12, "mcp": {"servers": {"s": {"type": "streamable_http", "url": "http://127.0.0.1:1/mcp"}}}}`,
 		map[string]string{"s": `{"type":"http","url":"http://127.0.0.1:1/mcp"}`}, nil},
+	"VS Code workspace": {`{"folders": [], "settings": {"mcp": {"servers": {"w": {"command": "node"}}}}, "tasks": {"tasks": [{"label": "t", "command": "make"}]}}`,
+		map[string]string{"w": `{"command":"node"}`}, nil},
+	"Zed": {`{"theme": "x", "context_servers": {"a": {"command": "x", "args": ["1"]}, "old": {"command": {"path": "y", "args": ["2"], "env": {"N": "1"}}}}}`,
+		map[string]string{"a": `{"args":["1"],"command":"x"}`, "old": `{"args":["2"],"command":"y","env":{"N":"1"}}`}, nil},
+	"OpenCode": {`{"mcp": {"a": {"type": "local", "command": ["x", "--port", "1"], "environment": {"N": "1"}, "enabled": true}, "off": {"type": "local", "command": ["x"], "enabled": false},
+		"r": {"type": "remote", "url": "https://x.example/mcp", "headers": {"Authorization": "Bearer {env:MY_KEY}"}}}, "formatter": {"f": {"command": ["gofmt"]}}}`,
+		map[string]string{"a": `{"args":["--port","1"],"command":"x","env":{"N":"1"}}`, "r": `{"headers":{"Authorization":"Bearer ${MY_KEY}"},"type":"http","url":"https://x.example/mcp"}`},
+		[]string{"off: is disabled"}},
+	"Amp": {`{"amp.mcpServers": {"a": {"command": "x"}}}`, map[string]string{"a": `{"command":"x"}`}, nil},
+	"Continue": {`{"mcpServers": [{"name": "a", "command": "x"}], "experimental": {"modelContextProtocolServers": [{"transport": {"type": "stdio", "command": "y"}}]}}`,
+		map[string]string{"a": `{"command":"x"}`, "modelContextProtocolServers-1": `{"command":"y"}`}, nil},
+	"a plugin of Claude Code": {`{"a": {"command": "x"}, "b": {"type": "sse", "url": "https://x.example/e"}}`,
+		map[string]string{"a": `{"command":"x"}`, "b": `{"type":"sse","url":"https://x.example/e"}`}, nil},
+	"Copilot": {`{"mcpServers": {"a": {"type": "local", "transport": "stdio", "command": "x", "tools": ["*"]}}, "hooks": {"h": {"command": "rm"}}}`,
+		map[string]string{"a": `{"command":"x"}`}, []string{`"a/TOOL"`}},
+	"numbers": {`{"mcpServers": {"a": {"command": "x", "args": ["--port", 3000], "env": {"PORT": 3000, "DEBUG": true, "BIG": 12345678901, "ODD": {}}}, "b": {"url": "https://x.example/mcp", "headers": {"X-N": 5}}}}`,
+		map[string]string{"a": `{"args":["--port","3000"],"command":"x","env":{"BIG":"12345678901","DEBUG":"true","ODD":"","PORT":"3000"}}`, "b": `{"headers":{"X-N":"5"},"type":"http","url":"https://x.example/mcp"}`},
+		[]string{"env.ODD is no text"}},
+	"one name for several": {`{"mcpServers": {"git": {"command": "x"}, "g it": {"command": "y"}, "g-it": {"command": "z"}}, "projects": {"/a": {"mcpServers": {"git": {"command": "x"}}, "enabledMcpjsonServers": ["q"]}, "/b": {"mcpServers": {"git": {"command": "b"}}}}}`,
+		map[string]string{"git": `{"command":"x"}`, "g-it": `{"command":"y"}`, "g-it-2": `{"command":"z"}`, "git-2": `{"command":"b"}`}, []string{`git-2: is the name here, for "git"`}},
+	"Cherry Studio": {`{"mcpServers": {"off": {"isActive": false, "command": "x"}, "on": {"isActive": true, "type": "streamableHttp", "baseUrl": "https://x.example/mcp"}, "e": {"transportType": "sse", "url": "https://x.example/e"}}}`,
+		map[string]string{"on": `{"type":"http","url":"https://x.example/mcp"}`, "e": `{"type":"sse","url":"https://x.example/e"}`}, []string{"off: is disabled"}},
 	"Cline": {`{"mcpServers": {"off": {"command": "x", "disabled": true}, "on": {"command": "x", "disabled": false, "autoApprove": ["y"], "timeout": 60}, "ws": {"type": "ws", "url": "ws://x"}, "mnt": {"command": "docker", "args": ["run", "-v", "/:/x", "img"]}}}`,
 		map[string]string{"on": `{"command":"x","timeout":60000}`}, []string{"off: is disabled", `"on/TOOL"`, `type "ws"`, "option -v"}},
 }
@@ -106,7 +128,7 @@ func TestWriting(t *testing.T) {
 			t.Errorf("%v: %d", bad, code)
 		}
 	}
-	for text, want := range map[string]string{"{": "not JSON", `{"mcpServers": {}}`: "no servers"} {
+	for text, want := range map[string]string{"{": "not JSON", "[mcp_servers.a]\ncommand = \"x\"": "TOML or YAML", `{"hooks": {"h": [{"command": "x"}]}}`: "no servers", `{"mcpServers": {}}`: "no servers"} {
 		errs.Reset()
 		if err := os.WriteFile(from, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

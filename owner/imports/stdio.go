@@ -12,8 +12,7 @@ func (c *conversion) stdio() bool {
 	command, args := strings.TrimSpace(c.text("command")), []string{}
 	list, _ := c.in["args"].([]any)
 	for _, v := range list {
-		s, _ := v.(string)
-		args = append(args, c.variables("args", s))
+		args = append(args, c.variables("args", c.value("args", v)))
 	}
 	if command == "" {
 		c.note("left out: it has neither a command nor a url")
@@ -26,8 +25,8 @@ func (c *conversion) stdio() bool {
 	env := map[string]any{}
 	values, _ := c.in["env"].(map[string]any)
 	for name, v := range values {
-		s, _ := v.(string)
-		env[name] = c.variables("env."+name, s)
+		s := c.variables("env."+name, c.value("env."+name, v))
+		env[name] = s
 		c.secret("env."+name, name, s)
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(strings.ReplaceAll(command, `\`, "/")), ".exe"), ".cmd")
