@@ -149,24 +149,24 @@ type canary struct {
 	leash *os.File
 }
 
-// start makes sure that a canary lives. It must be called from a thread that
-// is in no domain.
-func (c *canary) start() error {
+// start makes sure that a canary lives, and returns its number. It must be called
+// from a thread that is in no domain.
+func (c *canary) start() (pid int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended() {
-		return nil
+		return c.pid, nil
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
 	c.leash = w
 	argv := stub.Argv(nil, []string{"/bin/sh", "-c", "read x"})
 	c.pidfd.Close()
 	c.forked, err = children.fork(argv, nil, []*os.File{r, nil, nil}, true)
-	return err
+	return c.pid, err
 }
 
 // outOfReach is nil if the canary lives and the calling thread may not signal

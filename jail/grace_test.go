@@ -18,7 +18,7 @@ const tidy = `trap 'rm lock ready; echo tidied; exit 3' TERM; touch lock
 	setsid sh -c 'trap "rm child; exit" TERM; touch child; while :; do sleep .02; done' &
 	while ! test -e child; do sleep .01; done; echo begun; touch ready; while :; do sleep .02; done`
 
-// graceful starts tidy and waits until it has begun.
+// graceful starts tidy and waits until it has begun, within a timeout if that is not 0.
 func graceful(t *testing.T, j *jail.Jail, dir string, timeout time.Duration) (*jail.Process, *strings.Builder) {
 	t.Helper()
 	work, err := os.Open(dir)
@@ -31,7 +31,19 @@ func graceful(t *testing.T, j *jail.Jail, dir string, timeout time.Duration) (*j
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return exists(dir, "ready") })
+	ended := make(chan struct{})
+	go func() { p.Wait(); close(ended) }()
+	waitFor(t, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return exists(dir, "ready")
+		}
+	})
+	if !exists(dir, "ready") && timeout < long { // a busy machine: its time was over before
+		return graceful(t, j, dir, 4*timeout)
+	}
 	return p, out
 }
 
@@ -49,7 +61,7 @@ func TestGraceLetsCommandsCleanUp(t *testing.T) {
 			j, dir := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, Grace: long})
 			timeout := long
 			if stop == nil {
-				timeout = 2 * time.Second
+				timeout = patience
 			}
 			p, out := graceful(t, j, dir, timeout)
 			if stop != nil {
@@ -122,14 +134,14 @@ func TestGraceWakesWhatIsStopped(t *testing.T) {
 func TestCloseSharesOneGrace(t *testing.T) {
 	const grace = time.Second
 	j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, Grace: grace})
-	for range 4 {
+	for range 12 {
 		if _, err := j.Start(t.Context(), jail.Command{Args: sh("trap '' TERM; while :; do sleep 900; done")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	began := time.Now()
 	j.Close()
-	if took := time.Since(began); took > 3*grace {
+	if took := time.Since(began); took > 8*grace {
 		t.Errorf("%v", took)
 	}
 }

@@ -176,10 +176,11 @@ func (j *Jail) openFull(needABI int) (err error) {
 	if j.filter, err = filterFile(assemble(j.rules, runtime.GOARCH)); err != nil {
 		return err
 	}
-	if err := theCanary.start(); err != nil {
+	canary, err := theCanary.start()
+	if err != nil {
 		return fmt.Errorf("the canary: %w", err)
 	}
-	return j.selfTest()
+	return j.selfTest(canary)
 }
 
 // openDomains makes the two domains, the command's where its paths lead.

@@ -15,6 +15,7 @@ func TestLookingFarFromTheLimitIsCheap(t *testing.T) {
 		t.Skipf("this kernel does not say how many tasks there are: %d %v", all, err)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // which a met limit raises
+	nobodyWatches(t)
 	var p pressure
 	far := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 << 20 }) })
 	near := testing.AllocsPerRun(5, func() { p.look(func() int { return 1 }) })
@@ -26,8 +27,26 @@ func TestLookingFarFromTheLimitIsCheap(t *testing.T) {
 	}
 }
 
+// nobodyWatches waits until the commands of earlier tests are not looked after any
+// more, which would count here too.
+func nobodyWatches(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		thePressure.mu.Lock()
+		watching := thePressure.watching
+		thePressure.mu.Unlock()
+		if !watching {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("commands of earlier tests still run")
+		}
+	}
+}
+
 // Beside a crowd more threads may run at once; when no command is left, as many as before.
 func TestPlacesBesideACrowd(t *testing.T) {
+	nobodyWatches(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	p := pressure{watching: true}
 	p.look(func() int { return 1 << 20 })

@@ -75,6 +75,7 @@ func enterMounts(ns *os.File) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // working directory and root become its own
 		return fmt.Errorf("unshare: %w", err)
 	}
+	defer runtime.KeepAlive(ns) // which mountsFor may have dropped for another meanwhile
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("setns: %w", err)
 	}

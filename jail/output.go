@@ -13,6 +13,9 @@ import (
 // drainBound is how long output may stay open once everything has been killed.
 const drainBound = 500 * time.Millisecond
 
+// maxPipe is how many bytes a pipe of an account's can hold (pipe(7), pipe-max-size).
+const maxPipe = 1 << 20
+
 // output copies what a command writes.
 type output struct {
 	reads []*os.File
@@ -35,11 +38,25 @@ func (o *output) pipe(w io.Writer) (*os.File, error) {
 	o.reads = append(o.reads, r)
 	o.copy.Go(func() {
 		if _, err := io.Copy(w, r); os.IsTimeout(err) {
-			o.held.Store(true)
+			o.held.Store(rest(w, fds[0]))
 		}
 		io.Copy(io.Discard, r) // a writer that fails must not block the command
 	})
 	return os.NewFile(uintptr(fds[1]), "command"), nil
+}
+
+// rest copies what lies in a pipe when the bound has passed, without waiting: on a busy
+// machine nobody may have come to it before. It reports whether the other end is held.
+func rest(w io.Writer, fd int) (held bool) {
+	buf := make([]byte, 32<<10)
+	for range maxPipe / len(buf) {
+		n, err := unix.Read(fd, buf)
+		if n <= 0 {
+			return err != nil
+		}
+		w.Write(buf[:n])
+	}
+	return true
 }
 
 // drain waits for the rest of the output, at most until the bound. It reports

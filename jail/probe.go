@@ -19,26 +19,26 @@ import (
 // selfTest tries each rule from a throw-away child, which starts as a command
 // does and stops between its steps. Its domain differs from the commands' in
 // the directories of the test alone.
-func (j *Jail) selfTest() error {
+func (j *Jail) selfTest(canary int) error {
 	if j.mounts == nil {
-		return j.selfTestHere()
+		return j.selfTestHere(canary)
 	}
 	return onThread(func() error {
 		if err := enterMounts(j.mounts); err != nil {
 			return err
 		}
-		return j.selfTestHere()
+		return j.selfTestHere(canary)
 	})
 }
 
 // selfTestHere makes the test's directories where commands would see them.
-func (j *Jail) selfTestHere() error {
+func (j *Jail) selfTestHere(canary int) error {
 	dir, err := os.MkdirTemp("", "sallyport-test-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	at, err := selftest.NewPlace(j.cfg, dir, theCanary.pid)
+	at, err := selftest.NewPlace(j.cfg, dir, canary)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 // long is how long a test waits for what must come: the machine may be busy.
 const long = time.Minute
 
+// patience is the timeout of a command that shall run into it once it has begun. A
+// test for which it had not begun tries again with more.
+const patience = 2 * time.Second
+
 func newJail(t *testing.T, mode jail.Mode) (*jail.Jail, string) {
 	t.Helper()
 	return newJailWith(t, jail.Config{Mode: mode, Network: jail.None})
@@ -152,7 +156,11 @@ func workingDirectoryIsTheOpenOne(t *testing.T, j *jail.Jail, dir string) {
 func TestTimeoutCancelAndKill(t *testing.T) { inBothModes(t, timeoutCancelAndKill) }
 
 func timeoutCancelAndKill(t *testing.T, j *jail.Jail, _ string) {
-	res, out, _ := run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: 3 * time.Second})
+	var res jail.Result
+	out := ""
+	for timeout := patience; out == "" && timeout < 2*long; timeout *= 4 {
+		res, out, _ = run(t, j, jail.Command{Args: sh("echo begun; sleep 900"), Timeout: timeout})
+	}
 	if !res.TimedOut || res.Signal != "SIGTERM" || res.ExitCode != -1 || out != "begun\n" {
 		t.Errorf("timeout: %+v %q", res, out)
 	}
@@ -190,7 +198,10 @@ func backgroundChildrenDieAtExit(t *testing.T, j *jail.Jail, dir string) {
 // only for the bound.
 func TestGroupModeBoundsHeldOutput(t *testing.T) {
 	j, dir := newJail(t, jail.Group)
-	res, _, _ := run(t, j, jail.Command{Args: sh("setsid sh -c 'echo $$ > " + dir + "/pid; exec sleep 900' & sleep 900"), Timeout: 3 * time.Second})
+	var res jail.Result
+	for timeout := patience; !exists(dir, "pid") && timeout < 2*long; timeout *= 4 {
+		res, _, _ = run(t, j, jail.Command{Args: sh("setsid sh -c 'echo $$ > " + dir + "/new; mv " + dir + "/new " + dir + "/pid; exec sleep 900' & sleep 900"), Timeout: timeout})
+	}
 	if !res.TimedOut || !res.OutputHeld {
 		t.Errorf("%+v", res)
 	}

@@ -75,9 +75,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 	waitFor(t, func() bool { return runtime.NumGoroutine() <= goroutines+2 })
-	if now := count("/proc/self/fd"); now > fds+2 {
-		t.Errorf("descriptors: %d before, %d after", fds, now)
-	}
+	waitFor(t, func() bool { return count("/proc/self/fd") <= fds+2 })
 	pastTheTimeout(t, "13 kinds", total, late)
 	pastTheTimeout(t, "without bombs", total/4, calm)
 	if timedOut < total/16 { // 6 of these 11 kinds run indefinitely
@@ -88,7 +86,9 @@ func TestSoak(t *testing.T) {
 func pastTheTimeout(t *testing.T, what string, total int, late []time.Duration) {
 	slices.Sort(late)
 	if len(late) == 0 {
-		t.Errorf("%s: no command used up its grace", what)
+		if t.Logf("%s: no command used up its grace", what); soaking { // of few, on a busy machine, perhaps none
+			t.Error("no figure")
+		}
 		return
 	}
 	p95 := late[len(late)*95/100]

@@ -35,8 +35,8 @@ print('ok')"`, false},
 	{"a here document and a FIFO", "sh", `mkfifo p && (cat p > out &) && cat > p <<X
 ok
 X
-sleep .2; cat out`, false},
-	{"timeout, nohup, setsid, nice, mktemp", "setsid", `timeout 5 nohup setsid -w nice -n 5 mktemp >/dev/null && echo ok`, false},
+while ! test -s out; do sleep .01; done; cat out`, false},
+	{"timeout, nohup, setsid, nice, mktemp", "setsid", `timeout 60 nohup setsid -w nice -n 5 mktemp >/dev/null && echo ok`, false},
 	{"taskset of itself", "taskset", `taskset -c 0 true && echo ok`, false},
 	{"a pseudo terminal", "script", `script -qec 'test -t 0 && echo ok > seen' /dev/null >/dev/null </dev/null; cat seen`, true},
 	{"multiprocessing", "python3", `python3 -c "

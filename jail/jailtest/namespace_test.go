@@ -181,6 +181,7 @@ func TestAccountThatGrows(t *testing.T) {
 			dir := mkdir(t, filepath.Join(public(t), "work"), account, account)
 			answers := make(chan answer, 1)
 			go func() {
+				defer close(answers) // also where it has failed
 				answers <- m.on(t, dir, "touch started; while ! test -e grown; do sleep .02; done; (for i in 1 2 3 4 5 6 7 8; do sleep .1 & done; wait; echo forked) 2>/dev/null")
 			}()
 			for end := time.Now().Add(time.Minute); !exists(filepath.Join(dir, "started")); time.Sleep(10 * time.Millisecond) {
@@ -236,6 +237,7 @@ func TestLaterMounts(t *testing.T) {
 			mine := filepath.Join(later, "mine")
 			answers := make(chan answer, 1)
 			go func() {
+				defer close(answers) // also where it has failed
 				answers <- m.on(t, dir, "touch started; while ! test -e mounted; do sleep .02; done; chmod 666 "+mine+
 					" 2>/dev/null; touch inside; chmod 640 inside")
 			}()

@@ -201,12 +201,14 @@ func TestSocketsAreKept(t *testing.T) {
 	for _, watched := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "s")
 		said := make(chan string, 100)
+		var m *command.Modes
 		if watched {
 			closed := t.TempDir() // as the folder of root's key is, which is left out
 			if err := os.Chmod(closed, 0); err != nil {
 				t.Fatal(err)
 			}
-			m, err := command.KeepModes([]string{filepath.Join(closed, "key"), path}, func(path string, _ uint32) { said <- path })
+			var err error
+			m, err = command.KeepModes([]string{filepath.Join(closed, "key"), path}, func(path string, _ uint32) { said <- path })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +219,9 @@ func TestSocketsAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		time.Sleep(50 * time.Millisecond) // it is seen before any command runs
+		if watched {
+			m.Look() // it is seen before any command runs
+		}
 		outputOf(t, r, "token:a", "chmod 000 "+path)
 		if !watched {
 			if mode(path) != 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -102,6 +103,16 @@ func (s *Server) stopped(m *message, t *desk.Ticket) mcp.Result {
 		text += fmt.Sprintf("\nThe last of stdout:\n%s\nThe last of stderr:\n%s", stdout, stderr)
 	}
 	return failure(m, text)
+}
+
+// awaited counts a call until it is left, which is when its answer is on its way or
+// nobody waits for it any more.
+func (s *Server) awaited(cancel context.CancelFunc) (leave context.CancelFunc) {
+	s.running.Add(1)
+	return sync.OnceFunc(func() {
+		cancel()
+		s.running.Add(-1)
+	})
 }
 
 // run calls the tool with a context that ends with the client or the server.

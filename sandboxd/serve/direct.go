@@ -29,11 +29,11 @@ func (l *link) direct(req mcphttp.Request) (mcphttp.Cancel, bool) {
 	if !ok || session == nil || l.server.indirect {
 		return nil, false
 	}
-	gone, leave := context.WithCancel(context.Background())
-	c := &call{id: req.Message.ID(), sink: req.Sink, leave: leave}
-	name := l.add(c)
-	if at := req.Message.Param("_meta", "progressToken"); at.Present() {
-		c.token = req.Message.Bytes(at)
+	gone, cancel := context.WithCancel(context.Background())
+	token := req.Message.Param("_meta", "progressToken")
+	name := l.add(&call{id: req.Message.ID(), token: req.Message.Bytes(token), sink: req.Sink,
+		leave: l.server.awaited(cancel)})
+	if token.Present() {
 		params.SetProgressToken(name)
 	}
 	m := &message{identity: req.Identity, session: req.Session, size: int64(len(req.Message.Raw)), gone: gone}
@@ -94,7 +94,7 @@ func (l *link) finish(name string, result []byte, err error) {
 	if c == nil {
 		return
 	}
-	c.leave()
+	defer c.leave()
 	switch {
 	case c.canceled:
 		c.sink.Deliver(nil, true)

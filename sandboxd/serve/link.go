@@ -41,8 +41,8 @@ type call struct {
 	id, token []byte // the client's id and progress token, as it wrote them
 	listens   bool   // a subscriptions/listen, whose notifications name it
 	sink      mcphttp.Sink
-	leave     context.CancelFunc
-	canceled  bool // nobody waits for an answer; guarded by link.mu
+	leave     context.CancelFunc // behind the answer: Close waits for it
+	canceled  bool               // nobody waits for an answer; guarded by link.mu
 }
 
 func newLink(s *Server, push mcphttp.Push) *link {
@@ -57,6 +57,9 @@ func (l *link) send(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, e
 	}
 	m := req.Message
 	gone, leave := context.WithCancel(context.Background())
+	if m.Method == "tools/call" {
+		leave = l.server.awaited(leave)
+	}
 	msg := &message{identity: req.Identity, session: req.Session, size: int64(len(m.Raw)), gone: gone}
 	out := &sdkrpc.Request{Method: m.Method, Extra: msg.extra()}
 	if m.Params().Present() {
@@ -66,11 +69,11 @@ func (l *link) send(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, e
 		leave()
 		return nil, l.enqueue(ctx, out)
 	}
-	c := &call{id: m.ID(), sink: req.Sink, leave: leave, listens: m.Method == "subscriptions/listen"}
-	name := l.add(c)
+	at := m.Param("_meta", "progressToken")
+	name := l.add(&call{id: m.ID(), token: m.Bytes(at), sink: req.Sink, leave: leave,
+		listens: m.Method == "subscriptions/listen"})
 	out.ID, _ = sdkrpc.MakeID(name)
-	if at := m.Param("_meta", "progressToken"); at.Present() {
-		c.token = m.Bytes(at)
+	if at.Present() {
 		begin := m.Params().Start
 		whole := jsonrpc.Splice(m.Raw[:m.Params().End], jsonrpc.Edit{At: at, New: strconv.AppendQuote(nil, name)})
 		out.Params = whole[begin:]
@@ -232,7 +235,7 @@ func (l *link) answer(r *sdkrpc.Response) error {
 	if c == nil {
 		return nil
 	}
-	c.leave()
+	defer c.leave()
 	switch {
 	case c.canceled:
 		c.sink.Deliver(nil, true)

@@ -44,7 +44,7 @@ type Server struct {
 	front    *mcphttp.Front
 	handle   mcp.MethodHandler // what the SDK does with a message, our checks first
 	indirect bool              // for a test: every call goes through the SDK's connection
-	running  atomic.Int64      // calls of tools
+	running  atomic.Int64      // calls of tools, and of those that wait for an answer
 	held     atomic.Int64      // bytes of these calls
 	maxHeld  int64
 	brief    chan struct{} // has a place for each call that reads or writes a file; see turn

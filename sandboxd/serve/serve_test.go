@@ -85,7 +85,19 @@ func (p *probes) wait(ctx context.Context, _ *mcp.CallToolRequest, in input) (*m
 	case <-time.After(patience):
 	}
 	p.ended <- ctx.Err()
+	if in.Text == "late" {
+		said := []mcp.Content{&mcp.TextContent{Text: context.Cause(ctx).Error()}}
+		return &mcp.CallToolResult{Meta: mcp.Meta{"late": late{}}, IsError: true, Content: said}, output{}, nil
+	}
 	return nil, output{}, context.Cause(ctx)
+}
+
+// late takes time to become JSON, as a large result does on a busy machine.
+type late struct{}
+
+func (late) MarshalJSON() ([]byte, error) {
+	time.Sleep(300 * time.Millisecond)
+	return []byte("true"), nil
 }
 
 func (p *probes) panic(context.Context, *mcp.CallToolRequest, input) (*mcp.CallToolResult, output, error) {

@@ -190,7 +190,8 @@ func TestClientsSeeOnlyTheirOwn(t *testing.T) {
 	wg.Wait()
 }
 
-// A shutdown ends calls with a result that says why, then the streams.
+// A shutdown ends calls with a result that says why, then the streams, however long
+// it takes until the result is out.
 func TestCloseTellsWhy(t *testing.T) {
 	for _, transport := range []string{"sse", "2025-11-25", "2026-07-28"} {
 		t.Run(transport, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestCloseTellsWhy(t *testing.T) {
 			}
 			done := make(chan answer, 1)
 			go func() {
-				r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "run_command"})
+				r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "run_command", Arguments: input{Text: "late"}})
 				done <- answer{r, err}
 			}()
 			receive(t, "the call starts", s.started)

@@ -4,6 +4,7 @@ import (
 	"runtime/metrics"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -15,12 +16,18 @@ func TestManySearchesAtOnce(t *testing.T) {
 	b.put("large", strings.Repeat(strings.Repeat("a", 99)+"\n", 83_000))
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	var all sync.WaitGroup
-	answered := make(chan bool, 40)
-	for range cap(answered) {
+	const searches = 40
+	var answered atomic.Int32
+	for range searches {
 		all.Go(func() {
+			res := b.raw("search_files", args{"pattern": "a0c"})
+			for res.IsError && strings.Contains(text(res), "try again when") { // a busy machine
+				res = b.raw("search_files", args{"pattern": "a0c"})
+			}
 			var got searchResult
-			decode(t, b.raw("search_files", args{"pattern": "a0c"}), &got)
-			answered <- got.FilesSearched == 1
+			if decode(t, res, &got); got.FilesSearched == 1 {
+				answered.Add(1)
+			}
 		})
 	}
 	done := make(chan bool)
@@ -35,10 +42,8 @@ func TestManySearchesAtOnce(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	for range cap(answered) {
-		if !<-answered {
-			t.Error("a search was not answered")
-		}
+	if n := answered.Load(); n != searches {
+		t.Errorf("%d of %d searches were answered", n, searches)
 	}
 	if t.Logf("at most %d MiB", most>>20); most > 256<<20 {
 		t.Error("too many files are held at once")

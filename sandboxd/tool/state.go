@@ -34,6 +34,7 @@ func (s state) line() string {
 
 // stateOf notes what belongs to a command's end beside its numbers.
 func (s *Set) stateOf(c *command.Command, out *common) state {
+	r, ended := c.Result() // first: of an ended command all that follows is there
 	for _, line := range c.Notices {
 		out.note("%s", line)
 	}
@@ -47,7 +48,6 @@ func (s *Set) stateOf(c *command.Command, out *common) state {
 		out.note("The owner stopped this command, and what it had started. Do not start it again by yourself; ask " +
 			"the user.")
 	}
-	r, ended := c.Result()
 	switch {
 	case !ended:
 		return state{Running: true, ExitCode: -1, DurationMS: time.Since(c.Started).Milliseconds()}
