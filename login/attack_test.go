@@ -196,6 +196,22 @@ func TestRegistrationFlood(t *testing.T) {
 	}
 }
 
+// One address that goes on registering takes the room of nobody else's; without an
+// address of its own (the twin) the same client is refused.
+func TestRegistrationsOfOneAddress(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.app()
+	from := func(address string) int {
+		return c.post("/register", "application/json", `{"redirect_uris": ["`+callback+`"]}`, "X-Forwarded-For", address).status
+	}
+	for range 400 {
+		from("203.0.113.9")
+	}
+	if mine, other := from("203.0.113.9"), from("198.51.100.7"); mine != 429 || other != 201 {
+		t.Errorf("after a flood of one address it gets %d, another one %d", mine, other)
+	}
+}
+
 // Every endpoint of clients answers JSON, and never redirects.
 func TestJSONErrors(t *testing.T) {
 	r := newRig(t, nil)

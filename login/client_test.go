@@ -40,13 +40,16 @@ func (c *app) register(body map[string]any) *reply {
 	return c.post("/register", "application/json", string(raw))
 }
 
-func (c *app) post(to, kind, body string) *reply {
+func (c *app) post(to, kind, body string, header ...string) *reply {
 	c.r.t.Helper()
 	req, err := http.NewRequest("POST", c.r.base+to, strings.NewReader(body))
 	if err != nil {
 		c.r.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", kind)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	resp, err := c.client.Do(req)
 	if err != nil {
 		c.r.t.Fatal(err)

@@ -14,16 +14,16 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 )
 
-// refusedUnknown are the statuses by which servers say that they do not know a
-// session, before they have run anything: 404 by the specification (MCP
-// 2025-11-25, transports, Session Management), the others in practice.
-var refusedUnknown = []int{http.StatusNotFound, http.StatusGone, http.StatusBadRequest, http.StatusUnauthorized,
-	http.StatusInternalServerError}
+// overloaded are the statuses that say nothing about a session: the server, or a proxy
+// before it, has no room or is away.
+var overloaded = []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
-// forgotten reports that the server does not know session any more: it refuses
-// a ping in it in the same way as the call.
+// forgotten reports that the server does not know session any more. The specification
+// wants 404 for that (MCP 2025-11-25, transports, Session Management); servers say 400,
+// 401, 403, 410, 422 or 500, and refuse a ping in it in the same way as the call.
 func (c *streamable) forgotten(ctx context.Context, status int, session string) bool {
-	if session == "" || !slices.Contains(refusedUnknown, status) {
+	if session == "" || status < 400 || slices.Contains(overloaded, status) {
 		return false
 	}
 	if status == http.StatusNotFound {

@@ -92,12 +92,15 @@ func TestForgottenSessionIsGreetedAgain(t *testing.T) {
 		return func(w http.ResponseWriter) { w.WriteHeader(status); fmt.Fprint(w, body) }
 	}
 	for name, refuse := range map[string]func(http.ResponseWriter){
-		"404":                   text(404, "session not found"),
-		"404 with an error":     text(404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`),
-		"400 without an id":     text(400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
-		"401":                   text(401, ""),
-		"410":                   text(410, "gone"),
-		"500 of an old library": text(500, "Internal Server Error"),
+		"404":                    text(404, "session not found"),
+		"404 with an error":      text(404, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`),
+		"400 without an id":      text(400, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
+		"401":                    text(401, ""),
+		"410":                    text(410, "gone"),
+		"403":                    text(403, "Invalid session"),
+		"409 (session mismatch)": text(409, "session mismatch"),
+		"422 (rmcp)":             text(422, "Unexpected message, expect initialize request"),
+		"500 of an old library":  text(500, "Internal Server Error"),
 	} {
 		f := &forgetful{refuse: refuse}
 		c := dial(t, upstream.HTTP(remote(t, f.ServeHTTP)))

@@ -92,12 +92,12 @@ func (l *limiter) full(who string, now time.Time) bool {
 	if now.Sub(l.began) > time.Minute {
 		l.began, l.each = now, map[string]int{}
 	}
-	l.each[""]++
-	if l.each[""] > registrationsTotal {
+	if l.each[who] >= registrationsEach || l.each[""] >= registrationsTotal { // nobody fills everybody's
 		return true
 	}
+	l.each[""]++
 	l.each[who]++
-	return l.each[who] > registrationsEach
+	return false
 }
 
 // register is RFC 7591.
