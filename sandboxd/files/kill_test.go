@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,4 +113,35 @@ func TestKilledNaiveWriterLeavesRuins(t *testing.T) {
 		}
 	}
 	t.Error("writing in place never left a cut file: the other test shows nothing")
+}
+
+// A server that starts sweeps beside the first writes, its own and those of another
+// server: none of them fails, though its file may be taken for a dead one's until it
+// is locked.
+func TestWritesBesideASweep(t *testing.T) {
+	dir, w := tree(t, map[string]string{"f": "old"})
+	done := make(chan bool)
+	var sweeps sync.WaitGroup
+	for range 2 {
+		sweeps.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					w.Sweep(t.Context())
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		if _, err := w.Write("f", version(i)[:10], false); err != nil {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	close(done)
+	sweeps.Wait()
+	if left, _ := filepath.Glob(filepath.Join(dir, ".sandboxd-*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }

@@ -144,10 +144,7 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 // bits, and so are its group and its extended attributes.
 func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err error) {
 	root := w.root
-	var id [8]byte
-	rand.Read(id[:])
-	temp := path.Join(path.Dir(name), tempPrefix+hex.EncodeToString(id[:]))
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, temp, err := w.temp(path.Dir(name))
 	if err != nil {
 		return err
 	}
@@ -157,11 +154,6 @@ func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err
 			root.Remove(temp)
 		}
 	}()
-	// The lock tells a sweeping server that the writer is alive: the kernel
-	// drops it when the process dies, however it dies. Some file systems have none.
-	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil && !lockless(err) {
-		return err
-	}
 	if old != nil {
 		if err = w.inherit(f, name, old); err != nil {
 			return err
@@ -183,4 +175,30 @@ func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err
 	defer dir.Close()
 	dir.Sync() // some file systems cannot; the change itself is complete
 	return nil
+}
+
+// temp makes a temporary file and locks it. The lock tells a sweeping server that the
+// writer is alive: the kernel drops it when the process dies, however it dies. Some
+// file systems have none. A file that was swept before it was locked is made again.
+func (w *Workspace) temp(dir string) (f *os.File, name string, err error) {
+	for range 10 {
+		var id [8]byte
+		rand.Read(id[:])
+		name = path.Join(dir, tempPrefix+hex.EncodeToString(id[:]))
+		if f, err = w.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+			return nil, "", err
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		_, gone := w.root.Lstat(name)
+		if gone == nil && (err == nil || lockless(err)) {
+			return f, name, nil
+		}
+		f.Close()
+		w.root.Remove(name)
+		if gone == nil && err != syscall.EWOULDBLOCK {
+			break
+		}
+		err = syscall.EAGAIN
+	}
+	return nil, "", err
 }
