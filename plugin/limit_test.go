@@ -136,6 +136,7 @@ func TestUsageIsBounded(t *testing.T) {
 	usageMu.Lock()
 	kept := usages
 	usages = map[string]*usage{}
+	swept = time.Time{}
 	usageMu.Unlock()
 	now := time.Now()
 	e := &edge{name: t.Name()}

@@ -42,7 +42,8 @@ func (h *held) Read(p []byte) (int, error) {
 	return copy(p, all), io.EOF
 }
 
-// cutting closes a stream that was quiet for a second.
+// cutting closes a stream that was quiet for three seconds, in which a busy machine says
+// what it has to.
 type cutting struct{ http.RoundTripper }
 
 func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -56,7 +57,7 @@ func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
 type quiet struct{ io.ReadCloser }
 
 func (q quiet) Read(p []byte) (int, error) {
-	limit := time.AfterFunc(time.Second, func() { q.Close() })
+	limit := time.AfterFunc(3*time.Second, func() { q.Close() })
 	defer limit.Stop()
 	n, err := q.ReadCloser.Read(p)
 	if err != nil {

@@ -97,8 +97,10 @@ func TestMCPRemote(t *testing.T) {
 	cmd := nodeClient(ctx, t, modules+"/node_modules/mcp-remote/dist/proxy.js", s.sandbox, "--transport", "http-only")
 	pipe, writer := io.Pipe()
 	cmd.Stderr = writer
-	defer writer.Close()
+	read := make(chan struct{})
+	defer func() { writer.Close(); <-read }() // after the test's end nothing may be logged
 	go func() {
+		defer close(read)
 		at := regexp.MustCompile(`https://\S+/mcp-login/authorize\S+`)
 		asked := false
 		for lines := bufio.NewScanner(pipe); lines.Scan(); {

@@ -137,8 +137,9 @@ func (f *far) start() {
 	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, v named) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: v.Name}}}, nil, nil
 	})
-	f.server = &http.Server{Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)}
-	go func() { _ = f.server.Serve(l) }() // until Close
+	server := &http.Server{Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)}
+	f.server = server
+	go func() { _ = server.Serve(l) }() // until Close
 }
 
 // crash ends it with all its connections, and starts one that knows no session.

@@ -254,8 +254,7 @@ func (s *Store) Revoke(principal string) int {
 	defer s.mu.Unlock()
 	before := len(s.allowed)
 	s.allowed = slices.DeleteFunc(s.allowed, func(a standing) bool {
-		return principal == "" ||
-			a.key.Principal == principal
+		return principal == "" || a.key.Principal == principal
 	})
 	return before - len(s.allowed)
 }

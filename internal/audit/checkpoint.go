@@ -230,6 +230,8 @@ func (l *Log) close() error {
 	err := l.flush()
 	l.mu.Unlock()
 	_, err2 := l.Checkpoint()
+	l.signing.Lock()
+	defer l.signing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
@@ -24,6 +25,13 @@ const (
 
 // anew ends errors of a chain that cannot go on.
 const anew = "look with \"sallyport audit verify\", and move the whole folder aside to begin a new chain"
+
+// How often a lock that is held is tried again, and after what time: for an instant Held
+// has it, or a child of the writer before, between fork and exec.
+const (
+	lockTries     = 100
+	tryAgainAfter = 10 * time.Millisecond
+)
 
 // maxLine bounds a line in bytes: arguments of 256 KiB, masked, and names.
 const maxLine = 1 << 20
@@ -74,9 +82,11 @@ func (l *Log) openFolder() (err error) {
 	if l.lock, err = l.create(lockSuffix, os.O_RDWR); err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errors.New("another process writes this chain: give each process a file of its own, or end the other " +
-			"one")
+	for try := 0; syscall.Flock(int(l.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; try++ {
+		if try == lockTries {
+			return errors.New("another process writes this chain: end it, or give each process a file of its own")
+		}
+		time.Sleep(tryAgainAfter)
 	}
 	return l.openKey()
 }
@@ -89,7 +99,7 @@ func Held(file string) bool {
 		return false
 	}
 	defer lock.Close() // which gives the lock back
-	return errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	return errors.Is(syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // ownFolder sees to it that nobody else can look into the folder. A command of

@@ -201,9 +201,8 @@ func (t *Ticket) End(verdict string, resultBytes int) {
 		t.pending.End(audit.Outcome{Verdict: verdict, ResultBytes: resultBytes})
 		t.desk.drop(t)
 		t.desk.count(verdict)
-		t.desk.log.Info("call", "principal", t.call.Principal, "server", t.call.Server, "tool", t.call.Tool, "verdict",
-			verdict,
-			"ms", time.Since(t.started).Milliseconds())
+		t.desk.log.Info("call", "principal", t.call.Principal, "server", t.call.Server, "tool", t.call.Tool,
+			"verdict", verdict, "ms", time.Since(t.started).Milliseconds())
 		e := t.event("end")
 		e.Verdict = verdict
 		t.desk.publish(e)
@@ -221,8 +220,7 @@ func (d *Desk) Sessions() []session.Info {
 		list = append(list, d.sessions.List()...)
 	}
 	slices.SortFunc(list, func(a, b session.Info) int {
-		return strings.Compare(a.Principal+a.Name,
-			b.Principal+b.Name)
+		return strings.Compare(a.Principal+a.Name, b.Principal+b.Name)
 	})
 	return list
 }

@@ -20,10 +20,8 @@ func (d *Desk) approve(t *Ticket) *Refusal {
 	}
 	if d.unattended {
 		return &Refusal{"unattended", "This call needs the owner's approval, which this server cannot ask for: " +
-			"nothing " +
-			"was run. Do not repeat it; tell the user: start the server with MCP_OWNER_SOCKET and " +
-			"MCP_OWNER_KEY_FILE, " +
-			"or grant the tool without ask:."}
+			"nothing was run. Do not repeat it; tell the user: start the server with MCP_OWNER_SOCKET and " +
+			"MCP_OWNER_KEY_FILE, or grant the tool without ask:."}
 	}
 	r, refusal := d.question(t.call)
 	if refusal != nil {
@@ -109,10 +107,8 @@ func (t *Ticket) unapproved(v approval.Verdict) *Refusal {
 		return &Refusal{"denied", text}
 	case approval.Pending:
 		return &Refusal{"pending", fmt.Sprintf("This call waits for the owner's approval (%s) and nothing was run "+
-			"yet. Tell the user; they can decide with "+
-			"\"sallyport approve\". Then make exactly the same call again: until %s UTC it attaches to this request "+
-			"and gets the decision.",
-			v.ID, v.Until.UTC().Format("15:04:05"))}
+			"yet. Tell the user; they can decide with \"sallyport approve\". Then make exactly the same call again: "+
+			"until %s UTC it attaches to this request and gets the decision.", v.ID, v.Until.UTC().Format("15:04:05"))}
 	case approval.Expired:
 		return &Refusal{"expired", "The owner did not decide in time: nothing was run. Ask the user whether they " +
 			"want it, then make the call again."}

@@ -56,7 +56,7 @@ func ask(t *testing.T, d *desk.Desk, arguments string) approval.Waiting {
 			ticket.End("ok", 0)
 		}
 	}()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if list := d.Waiting(); len(list) == 1 {
 			return list[0]
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -81,7 +82,7 @@ func buffering(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), 8*time.Second)
+		ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 		defer cancel()
 		rec := httptest.NewRecorder()
 		next.ServeHTTP(rec, r.WithContext(ctx))
@@ -100,10 +101,10 @@ func endpoint(data string) http.Handler {
 
 // mixed is honest on the first stream only.
 func mixed(next http.Handler, to string) http.Handler {
-	opened := 0
+	var opened atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/sse") {
-			if opened++; opened > 1 {
+			if opened.Add(1) > 1 {
 				endpoint(to+"/x").ServeHTTP(w, r)
 				return
 			}

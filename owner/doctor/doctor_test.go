@@ -194,7 +194,7 @@ func TestBrokenChains(t *testing.T) {
 		"token-missing":                {front: good, args: []string{"-token-file", "/does/not/exist"}},
 		"clock-skew":                   {front: modify(good, func(r *http.Response) { r.Header.Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT") })},
 		"not-a-stream":                 {front: edge(status(200))},
-		"buffered":                     {front: edge(buffering(sandbox(t))), args: []string{"-wait", "2s"}},
+		"buffered":                     {front: edge(buffering(sandbox(t))), args: []string{"-wait", "5s"}},
 		"endpoint-origin":              {front: edge(endpoint("https://evil.example/mcp-sandbox/sse?x"))},
 		"endpoint-path":                {front: edge(endpoint("/messages?sessionid=1"))},
 		"idle-cut":                     {front: cut(good), args: []string{"-idle", "20s"}},
@@ -244,7 +244,7 @@ func TestTokenStaysAtItsOrigin(t *testing.T) {
 func TestTokenAtTheCut(t *testing.T) {
 	for size := 150; size < 300; size += 15 {
 		ref := "https://evil.example/" + strings.Repeat("x", size) + secret
-		if r := examine(t, edge(endpoint(ref)), "-wait", "2s"); !r.has("endpoint-origin") {
+		if r := examine(t, edge(endpoint(ref))); !r.has("endpoint-origin") {
 			t.Errorf("the endpoint was not looked at:\n%s", r.text)
 		}
 	}

@@ -9,30 +9,31 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
-// closing is a connection whose other end closes it before anything is written.
+// closing is a connection whose other end closes it before anything is written. noted is
+// closed when net/http has seen that and closes it too.
 type closing struct {
 	net.Conn
-	seen chan struct{}
-	once sync.Once
+	noted chan struct{}
+	once  sync.Once
 }
 
-func (c *closing) Read([]byte) (int, error) {
-	c.once.Do(func() { close(c.seen) })
-	return 0, io.EOF
+func (c *closing) Read([]byte) (int, error) { return 0, io.EOF }
+
+func (c *closing) Close() error {
+	c.once.Do(func() { close(c.noted) })
+	return c.Conn.Close()
 }
 
 // Docker's proxy may drop a connection before, while or after the request is written.
 func TestDroppedAtOnce(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	conn := &closing{Conn: ours, seen: make(chan struct{})}
+	conn := &closing{Conn: ours, noted: make(chan struct{})}
 	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }}}
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		<-conn.seen
-		time.Sleep(20 * time.Millisecond) // until net/http has noted it; without, the error is EOF
+		<-conn.noted // else the error is EOF
 	}})
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://127.0.0.1:1/", nil)
 	if err != nil {

@@ -104,7 +104,10 @@ func page(ctx context.Context, s approve.Sockets) error {
 				return nil
 			}
 			if act.request.Op != "" {
-				acts <- act
+				select {
+				case acts <- act:
+				case <-ctx.Done(): // and nobody takes it any more
+				}
 			}
 		}
 	}

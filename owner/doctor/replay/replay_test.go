@@ -148,8 +148,8 @@ func TestCommand(t *testing.T) {
 				}
 			}
 		}}
-		code, err := Command{Client: client, URL: u, In: in, Out: out, Wait: 10 * time.Second,
-			HTTP: &http.Client{Timeout: 10 * time.Second}}.Run(t.Context())
+		code, err := Command{Client: client, URL: u, In: in, Out: out, Wait: time.Minute,
+			HTTP: &http.Client{Timeout: time.Minute}}.Run(t.Context())
 		if err != nil || code != 0 || !strings.Contains(out.String(), "2 tools") && !strings.Contains(out.String(),
 			"1 tools") {
 			t.Errorf("%s: %d %v\n%s", client, code, err, out.String())

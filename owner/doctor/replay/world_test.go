@@ -155,7 +155,7 @@ func (w *world) replay(t *testing.T, client string, consent func(context.Context
 	}
 	seq.Redirects[0] = strings.Replace(seq.Redirects[0], "{port}", "43210", 1)
 	u, _ := url.Parse(w.URL + mcpPath)
-	walk := &Walk{URL: u, Consent: consent, HTTP: &http.Client{Timeout: 10 * time.Second,
+	walk := &Walk{URL: u, Consent: consent, HTTP: &http.Client{Timeout: time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	return walk.Run(t.Context(), seq)
 }
