@@ -66,7 +66,7 @@ func (b *budget) limit(j *Jail) (uint64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("counting the account's processes: %w", err)
 		}
-		b.known, b.taken = b.known.with(n, j.alone()), time.Now()
+		b.known, b.taken = b.known.with(n, alone()), time.Now()
 	}
 	var own unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_NPROC, &own)

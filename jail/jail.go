@@ -108,12 +108,17 @@ type Jail struct {
 	outer   *os.File // the domain of a command's thread here
 	inner   *os.File // the command's own domain
 	filter  *os.File
-	mounts  *os.File            // the mount namespace of commands, if they have one
-	private map[string]*os.File // those of commands with directories of their own, by these
+	mounts  *os.File // the mount namespace of commands, if they have one
 	mu      sync.Mutex
-	closed  bool
-	running map[*Process]bool
+	private map[string]*os.File // those of commands with directories of their own, by these
+	closed  bool                // under running.mu
 }
+
+// running are the commands of all jails of this process that run or start.
+var running = struct {
+	mu  sync.Mutex
+	all map[*Process]bool
+}{all: map[*Process]bool{}}
 
 // New builds the jail and tries each of its rules once. A rule that is not
 // enforced is an error that names the missing piece and the downgrade.
@@ -123,7 +128,7 @@ func New(cfg Config) (*Jail, error) {
 }
 
 func build(cfg Config, rules policy.Rules, needABI int) (*Jail, error) {
-	j := &Jail{cfg: cfg, rules: rules, running: map[*Process]bool{}, private: map[string]*os.File{}}
+	j := &Jail{cfg: cfg, rules: rules, private: map[string]*os.File{}}
 	if err := j.open(needABI); err != nil {
 		j.Close()
 		if cfg.Mode == Full {
@@ -232,13 +237,15 @@ func (j *Jail) Notices() []string {
 // Close stops all that still runs, at once, and waits for it: for the grace at
 // most. Start fails afterwards.
 func (j *Jail) Close() error {
-	j.mu.Lock()
+	running.mu.Lock()
 	j.closed = true
 	var left []*Process
-	for p := range j.running {
-		left = append(left, p)
+	for p := range running.all {
+		if p.jail == j {
+			left = append(left, p)
+		}
 	}
-	j.mu.Unlock()
+	running.mu.Unlock()
 	for _, p := range left {
 		p.Stop()
 	}
@@ -254,24 +261,24 @@ func (j *Jail) Close() error {
 	return nil
 }
 
-func (j *Jail) add(p *Process) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.closed {
-		j.running[p] = true
+func (p *Process) add() bool {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	if !p.jail.closed {
+		running.all[p] = true
 	}
-	return !j.closed
+	return !p.jail.closed
 }
 
 // alone says whether at most one command runs or starts.
-func (j *Jail) alone() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return len(j.running) < 2
+func alone() bool {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	return len(running.all) < 2
 }
 
-func (j *Jail) remove(p *Process) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.running, p)
+func (p *Process) remove() {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	delete(running.all, p)
 }

@@ -54,7 +54,7 @@ func (p *pressure) watch(j *Jail) {
 			return
 		}
 		p.look(j.Tasks)
-		theReserve.guard(oneWatch, j.newest)
+		theReserve.guard(oneWatch, newest)
 	}
 }
 

@@ -58,7 +58,7 @@ func (j *Jail) begin(ctx context.Context, c Command, prepare prepare) (*Process,
 	p := &Process{jail: j, done: make(chan struct{}), begun: time.Now()}
 	p.killed, p.kill = context.WithCancel(context.Background())
 	p.stopped, p.stop = context.WithCancel(p.killed)
-	if !j.add(p) {
+	if !p.add() {
 		return nil, errors.New("closed")
 	}
 	started := make(chan error)
@@ -87,7 +87,7 @@ func (p *Process) hold(ctx context.Context, c Command, prepare prepare, started 
 	runtime.LockOSThread()
 	shortTurns(0)
 	defer close(p.done)
-	defer p.jail.remove(p)
+	defer p.remove()
 	defer p.kill()
 	defer p.close()
 	begin := time.Now()

@@ -100,10 +100,10 @@ func (r *reserve) anyFile() int {
 }
 
 // newest is the running command that started last; nil if none runs.
-func (j *Jail) newest() (last *Process) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for p := range j.running {
+func newest() (last *Process) {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	for p := range running.all {
 		if p.killed.Err() == nil && (last == nil || p.begun.After(last.begun)) {
 			last = p
 		}
