@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"sync"
@@ -121,15 +122,16 @@ func fetchKeys(is *issuer) (keys []*key, err error) {
 			return nil, err
 		}
 	}
-	var doc struct{ Keys []key }
+	var doc struct{ Keys []json.RawMessage }
 	if err = fetchJSON(from, &doc); err != nil {
 		return nil, err
 	}
 	for i := range doc.Keys {
-		k := &doc.Keys[i]
+		k := &key{}
+		wrong := json.Unmarshal(doc.Keys[i], k) // one that cannot be read takes no other away
 		k.Public = publicKey(k)
-		if k.Public != nil && (k.Use == "" || k.Use == "sig") && (len(k.Ops) == 0 || contains(k.Ops, "verify")) &&
-			len(keys) < 100 {
+		if wrong == nil && k.Public != nil && (k.Use == "" || k.Use == "sig") &&
+			(len(k.Ops) == 0 || contains(k.Ops, "verify")) && len(keys) < 100 {
 			keys = append(keys, k)
 		}
 	}

@@ -67,6 +67,8 @@ func TestOddKeysAreSkipped(t *testing.T) {
 	logged(t)
 	p := newIDP(t)
 	p.keys = append([]map[string]string{nil, {}, {"kty": "oct"}}, p.keys...)
+	p.odd = []interface{}{"text", 5, []int{1}, map[string]interface{}{"kty": "RSA", "kid": 5}, map[string]interface{}{"kty": 1, "key_ops": "verify"},
+		map[string]interface{}{"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "x5c": []string{"AA"}, "exp": 1}}
 	if rec := do(start(t, p.config(), &seen{}), bearing(p.good(t))); rec.Code != 200 {
 		t.Errorf("status %d %s", rec.Code, rec.Body.String())
 	}
