@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -194,10 +193,9 @@ func TestRevocation(t *testing.T) {
 		if list, err := r.verb("", "grants"); err != nil || !strings.Contains(list, id) {
 			t.Errorf("%s: not listed: %s %v", name, list, err)
 		}
-		begin := time.Now()
 		revoke(id, tokens)
-		if !strings.Contains(r.revoked(), id+"\n") || time.Since(begin) > time.Second {
-			t.Errorf("%s: not in the list after %v", name, time.Since(begin))
+		if !strings.Contains(r.revoked(), id+"\n") {
+			t.Errorf("%s: not in the list", name)
 		}
 		if a := c.refresh(tokens.text("refresh_token")); a.text("error") != "invalid_grant" {
 			t.Errorf("%s: still refreshed: %s", name, a.body)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -53,13 +54,7 @@ func newRig(t *testing.T, edit func(config map[string]any)) *rig {
 
 func prepare(t *testing.T, edit func(config map[string]any)) *rig {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	r := &rig{t: t, dir: t.TempDir(), origin: fmt.Sprintf("http://localhost:%d", port)}
+	r := &rig{t: t, dir: t.TempDir(), origin: fmt.Sprintf("http://localhost:%d", port(t))}
 	r.base, r.sandbox = r.origin+"/mcp-login", r.origin+"/mcp-oauth/sandbox/mcp"
 	config := map[string]any{
 		"issuer": r.base, "ownHost": true,
@@ -83,6 +78,19 @@ func prepare(t *testing.T, edit func(config map[string]any)) *rig {
 	}
 	t.Cleanup(r.kill)
 	return r
+}
+
+// port is one that nobody has, below those that the kernel gives to whoever asks for none
+// (ip_local_port_range): while login is down between two starts, nobody else gets it.
+func port(t *testing.T) int {
+	t.Helper()
+	for {
+		n := 10_000 + rand.IntN(20_000)
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", n)); err == nil {
+			l.Close()
+			return n
+		}
+	}
 }
 
 func (r *rig) env() []string {

@@ -190,7 +190,7 @@ func (f *Fetcher) Verify(ctx context.Context, c *store.Client, text, issuer stri
 
 // signed checks the signature by the client's keys as they are now.
 func (f *Fetcher) signed(ctx context.Context, c *store.Client, token *jwt.JSONWebToken, claims *jwt.Claims) error {
-	raw := json.RawMessage(c.JWKS)
+	raw := json.RawMessage(slices.Clone(c.JWKS)) // fetch writes over it, and the state has the same bytes
 	if c.JWKSURI != "" {
 		if err := f.fetch(ctx, c.JWKSURI, &raw); err != nil {
 			return err
