@@ -74,7 +74,7 @@ func (s *Server) open(ctx context.Context, hello *jsonrpc.Message) (*channel, er
 	ch.stale.Store(true)
 	s.mu.Lock() // so that the end, which may come at once, waits
 	ch.Link = mux.New(conn, mux.Options{Log: s.cfg.Log, Ended: ch.ended, Changed: func() { ch.stale.Store(true) },
-		Expired: func() { go ch.probe() }})
+		Expired: func() { go ch.probe(pingBudget) }})
 	s.mu.Unlock()
 	slot.started(ch)
 	go func() {
@@ -110,12 +110,12 @@ var pingBudget = 30 * time.Second
 
 // probe ends a server that is there but does not answer, so that the next call
 // starts another. Any answer will do: 2026-07-28 has no ping.
-func (ch *channel) probe() {
+func (ch *channel) probe(budget time.Duration) {
 	if ch.asking.Swap(true) {
 		return
 	}
 	defer ch.asking.Store(false)
-	ctx, cancel := context.WithTimeout(context.Background(), pingBudget)
+	ctx, cancel := context.WithTimeout(context.Background(), budget)
 	defer cancel()
 	method, params := "ping", "{}"
 	if ch.reply == nil {

@@ -15,3 +15,9 @@ func Hasten(first, wake time.Duration) (undo func()) {
 	firstWait, wakeBudget = first, wake
 	return func() { firstWait, wakeBudget = a, b }
 }
+
+// Waiting is how many calls that wait for the owner a session remembers.
+func Waiting(c *Session) (n int) {
+	c.waiting.Range(func(any, any) bool { n++; return true })
+	return n
+}

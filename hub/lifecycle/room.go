@@ -47,14 +47,20 @@ func (r *Room) enter(ctx context.Context, s *Server) (*slot, error) {
 	if r == nil {
 		return nil, nil
 	}
-	deadline := time.After(roomWait)
-	for {
+	for end := time.Now().Add(roomWait); ; {
+		late := time.Now().After(end) // before the look, so that the last one comes after it
 		p, changed := r.try()
 		if p != nil {
 			return p, nil
 		}
 		if r.makeWay() {
 			continue
+		}
+		if late {
+			now, most := r.Count()
+			return nil, &StateError{s.cfg.Name, "busy",
+				fmt.Sprintf("all servers that run are at work, and there is no room for another process: "+
+					"%d of %d processes and threads (MCP_MAX_PROCESSES)", now, most), 5 * time.Second}
 		}
 		select {
 		case <-changed:
@@ -63,11 +69,6 @@ func (r *Room) enter(ctx context.Context, s *Server) (*slot, error) {
 			return nil, ctx.Err()
 		case <-s.ctx.Done():
 			return nil, s.gone()
-		case <-deadline:
-			now, most := r.Count()
-			return nil, &StateError{s.cfg.Name, "busy",
-				fmt.Sprintf("all servers that run are at work, and there is no room for another process: "+
-					"%d of %d processes and threads (MCP_MAX_PROCESSES)", now, most), 5 * time.Second}
 		}
 	}
 }
@@ -187,12 +188,12 @@ func (ch *channel) retire() bool {
 
 // room allows one more channel, at the cost of the longest idle one.
 func (s *Server) room() error {
-	for begun := time.Now(); ; {
+	for looks := 0; ; looks++ {
 		oldest, full := s.oldest()
 		switch {
 		case !full:
 			return nil
-		case oldest == nil && time.Since(begun) < 2*firstUse:
+		case oldest == nil && looks < 40: // for twice firstUse; by looks, for a busy machine misses the time
 			time.Sleep(firstUse / 20)
 		case oldest == nil:
 			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most),

@@ -23,8 +23,7 @@ import (
 // counted is a picky server whose life is counted, with calls that wait.
 type counted struct {
 	*picky
-	alive *atomic.Int64
-	once  sync.Once
+	crowd *crowd
 }
 
 func (c *counted) Send(m upstream.Outgoing) error {
@@ -35,40 +34,59 @@ func (c *counted) Send(m upstream.Outgoing) error {
 }
 
 func (c *counted) Close() error {
-	c.once.Do(func() { c.alive.Add(-1) })
+	c.crowd.mu.Lock()
+	defer c.crowd.mu.Unlock()
+	delete(c.crowd.born, c)
 	return c.picky.Close()
 }
 
 // crowd is servers that share a room for so many processes of 24 tasks.
 type crowd struct {
 	t     *testing.T
-	alive atomic.Int64
-	peak  atomic.Int64
 	room  *lifecycle.Room
 	store *pins.Store
+
+	mu   sync.Mutex
+	born map[*counted]time.Time // of those alive
+	peak int                    // how many they were at most
+}
+
+func (c *crowd) bear() *counted {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &counted{picky: &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, crowd: c}
+	c.born[p] = time.Now()
+	c.peak = max(c.peak, len(c.born))
+	return p
+}
+
+// grown are the tasks of those that the room no longer takes for young, or soon will not.
+func (c *crowd) grown() (tasks int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, born := range c.born {
+		if time.Since(born) > 2*time.Second {
+			tasks += 24
+		}
+	}
+	return tasks
 }
 
 func newCrowd(t *testing.T, processes int) *crowd {
 	t.Helper()
-	c := &crowd{t: t}
+	c := &crowd{t: t, born: map[*counted]time.Time{}}
 	var err error
 	if c.store, err = pins.Open(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	// Each process is taken to need 24 while it is young, so a room of 24 for
-	// each that may be there counts the young ones alone.
-	c.room = &lifecycle.Room{Count: func() (int, int) { return 0, processes * 24 }}
+	// Each process is taken to need 24 while it is young.
+	c.room = &lifecycle.Room{Count: func() (int, int) { return c.grown(), processes * 24 }}
 	return c
 }
 
 func (c *crowd) server(name string, dial upstream.Dial) *lifecycle.Server {
 	if dial == nil {
-		dial = func(context.Context) (upstream.Conn, error) {
-			n := c.alive.Add(1)
-			for p := c.peak.Load(); n > p && !c.peak.CompareAndSwap(p, n); p = c.peak.Load() {
-			}
-			return &counted{picky: &picky{lines: make(chan []byte, 10), gone: make(chan struct{})}, alive: &c.alive}, nil
-		}
+		dial = func(context.Context) (upstream.Conn, error) { return c.bear(), nil }
 	}
 	s := lifecycle.New(lifecycle.Config{Name: name, Most: 256, Hash: "h", Dial: dial, Store: c.store, Room: c.room, CallTimeout: time.Minute,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -119,15 +137,18 @@ func TestRoomIsSharedByAllServers(t *testing.T) {
 		}
 	}
 	all.Wait()
-	if peak := c.peak.Load(); peak > 4 {
-		t.Errorf("%d processes at once", peak)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.peak > 4 {
+		t.Errorf("%d processes at once", c.peak)
 	}
 }
 
 // Where all are at work another one is refused with a message, and served as soon as
 // one is idle.
 func TestBusyIsSaid(t *testing.T) {
-	defer lifecycle.Impatient(100 * time.Millisecond)()
+	undo := lifecycle.Impatient(100 * time.Millisecond)
+	defer undo()
 	c := newCrowd(t, 2)
 	a, b := c.server("a", nil), c.server("b", nil)
 	var working []*lifecycle.Session
@@ -145,9 +166,36 @@ func TestBusyIsSaid(t *testing.T) {
 	if _, err := say(t, b.Session(quiet), 1, "initialize", hello); !errors.As(err, &state) || state.State != "busy" || state.RetryIn() == 0 || !strings.Contains(err.Error(), "MCP_MAX_PROCESSES") {
 		t.Errorf("got %v", err)
 	}
+	undo() // the place is free a moment after the end
 	working[0].Close()
 	if got, err := say(t, b.Session(quiet), 1, "initialize", hello); err != nil || !strings.Contains(got, "result") {
 		t.Errorf("after one ended: %s %v", got, err)
+	}
+}
+
+// The last look comes after the wait, however long a busy machine took for the one
+// before: a start is not refused for what was so once.
+func TestRoomIsLookedAtOnceMore(t *testing.T) {
+	c := newCrowd(t, 2)
+	var full atomic.Bool
+	c.room.Count = func() (int, int) {
+		if full.Swap(false) {
+			time.Sleep(50 * time.Millisecond)
+			return 1000, 1000
+		}
+		return 0, 1000
+	}
+	a := c.server("a", nil).Session(quiet)
+	if _, err := say(t, a, 1, "initialize", hello); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := say(t, a, 2, "tools/call", `{"name":"wait"}`); err != nil { // its process works, and is not evicted
+		t.Fatal(err)
+	}
+	defer lifecycle.Impatient(20 * time.Millisecond)()
+	full.Store(true)
+	if got, err := say(t, c.server("b", nil).Session(quiet), 1, "initialize", hello); err != nil || !strings.Contains(got, "result") {
+		t.Errorf("with room again: %s %v", got, err)
 	}
 }
 
@@ -209,8 +257,8 @@ func (d deaf) Send(m upstream.Outgoing) error {
 // A server that answers no ping after an expired call is replaced; one that only
 // took too long is left alone.
 func TestHungServerIsReplaced(t *testing.T) {
-	defer lifecycle.Impatient(50 * time.Millisecond)()
-	for _, pulse := range []bool{false, true} {
+	for pulse, budget := range map[bool]time.Duration{false: 50 * time.Millisecond, true: time.Second} {
+		defer lifecycle.Impatient(budget)()
 		starts := atomic.Int64{}
 		gone := make(chan struct{}, 10)
 		c := newCrowd(t, 100)
@@ -220,7 +268,7 @@ func TestHungServerIsReplaced(t *testing.T) {
 			go func() { <-p.gone; gone <- struct{}{} }()
 			return deaf{p, pulse}, nil
 		}
-		s := lifecycle.New(lifecycle.Config{Name: "s", Most: 4, Hash: "h", Dial: dial, Store: c.store, CallTimeout: 20 * time.Millisecond,
+		s := lifecycle.New(lifecycle.Config{Name: "s", Most: 4, Hash: "h", Dial: dial, Store: c.store, CallTimeout: time.Second,
 			Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		t.Cleanup(s.Close)
 		session := s.Session(quiet)
@@ -236,7 +284,7 @@ func TestHungServerIsReplaced(t *testing.T) {
 			select {
 			case <-gone:
 				t.Error("a server that answers was ended")
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(budget + 200*time.Millisecond):
 			}
 		}
 		if got, err := say(t, session, 3, "vendor/x", `{}`); err != nil || !strings.Contains(got, "result") {

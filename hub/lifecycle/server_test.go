@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/sallyport-dev/sallyport/hub/lifecycle"
 	"github.com/sallyport-dev/sallyport/hub/pins"
 	"github.com/sallyport-dev/sallyport/hub/upstream"
+	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/identity"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
 	"github.com/sallyport-dev/sallyport/internal/mcphttp"
@@ -108,6 +110,40 @@ func TestBackOffIsTold(t *testing.T) {
 	var state *lifecycle.StateError
 	if err := greet(t, s); !errors.As(err, &state) || state.State != "backing off" || state.RetryAfter < time.Minute || starts != 1 {
 		t.Errorf("got %v after %d starts", err, starts)
+	}
+}
+
+// What asks and is refused at once leaves nothing behind in its session, however long
+// its id is.
+func TestRefusedQuestionsAreForgotten(t *testing.T) {
+	c := newCrowd(t, 100)
+	unattended := desk.New(nil, nil)
+	unattended.Unattended()
+	s := lifecycle.New(lifecycle.Config{Name: "s", Most: 4, Hash: "h", Store: c.store, Desk: unattended, Log: slog.New(slog.DiscardHandler),
+		Dial: func(context.Context) (upstream.Conn, error) { return c.bear(), nil }})
+	t.Cleanup(s.Close)
+	session := s.Session(quiet)
+	if _, err := say(t, session, 0, "initialize", hello); err != nil {
+		t.Fatal(err)
+	}
+	asks := identity.Identity{Tools: []string{"*"}, Ask: []string{"*"}}
+	for n := range 2000 {
+		m, err := jsonrpc.Parse(jsonrpc.Request(strconv.Itoa(n+1), "tools/call", []byte(`{"name":"x"}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(answers, 1)
+		if _, err := session.Handle(t.Context(), mcphttp.Request{Message: m, Sink: got, Identity: asks}); err != nil {
+			t.Fatal(err)
+		}
+		if raw := <-got; !strings.Contains(raw, "isError") {
+			t.Fatal(raw)
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); lifecycle.Waiting(session) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d refused calls are remembered", lifecycle.Waiting(session))
+		}
 	}
 }
 

@@ -151,17 +151,15 @@ func (c *Session) call(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel
 		return c.server.admit(ctx, req, c.forward)
 	}
 	// It waits while c goes on; its client may take it back meanwhile.
+	ctx, cancel := context.WithCancel(ctx)
 	id := string(req.Message.ID())
-	req.Sink = &noting{Sink: req.Sink, ended: func() { c.waiting.Delete(id) }}
-	cancel, err := c.server.admit(ctx, req, func(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
+	c.waiting.Store(id, mcphttp.Cancel(cancel)) // first, for it may end at once
+	req.Sink = &noting{Sink: req.Sink, ended: func() { c.waiting.Delete(id); cancel() }}
+	return c.server.admit(ctx, req, func(ctx context.Context, req mcphttp.Request) (mcphttp.Cancel, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.forward(ctx, req)
 	})
-	if cancel != nil {
-		c.waiting.Store(id, cancel)
-	}
-	return cancel, err
 }
 
 // forward wakes the server and sends it an admitted request. c.mu is held.

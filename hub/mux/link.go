@@ -123,7 +123,7 @@ func (l *Link) Start(c *Call) error {
 		jsonrpc.Edit{At: c.Message.Param("_meta", "progressToken"), New: number})
 	l.mu.Unlock()
 	if err := l.conn.Send(upstream.Outgoing{Raw: raw, Header: c.Header}); err != nil {
-		if l.forget(c) {
+		if l.forget(c) && !c.canceled { // else its deadline came first, which its client was told
 			return err
 		}
 	}

@@ -179,6 +179,42 @@ func TestAnswersAreNotPaced(t *testing.T) {
 	}
 }
 
+// jammed is a server whose pipe takes a call only when its client has been told
+// something, and breaks then.
+type jammed struct {
+	mute
+	told chan []byte
+}
+
+func (j jammed) Send(m upstream.Outgoing) error {
+	if strings.Contains(string(m.Raw), "cancelled") {
+		return nil
+	}
+	j.told <- <-j.told
+	return upstream.ErrClosed
+}
+
+func (j jammed) Deliver(raw []byte, final bool) {
+	if final {
+		j.told <- raw
+	}
+}
+
+// A call whose deadline passes while it is sent is answered, and not refused as well when
+// sending fails: its client would have two answers.
+func TestExpiredCallIsAnsweredOnce(t *testing.T) {
+	conn := jammed{make(mute), make(chan []byte, 2)}
+	l := mux.New(conn, mux.Options{Ended: func(*mux.Link, error) {}})
+	defer close(conn.mute)
+	m, err := jsonrpc.Parse(jsonrpc.Request("7", "ping", []byte("{}")))
+	if err == nil {
+		err = l.Start(&mux.Call{Message: m, Client: &client{"a"}, Sink: conn, Timeout: time.Millisecond})
+	}
+	if answer := <-conn.told; err != nil || !strings.Contains(string(answer), "did not end within 1ms") {
+		t.Errorf("%s, and %v", answer, err)
+	}
+}
+
 // logged counts the records of a log, and the longest.
 type logged struct {
 	slog.Handler

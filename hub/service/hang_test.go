@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sallyport-dev/sallyport/hub/service"
+	"github.com/sallyport-dev/sallyport/internal/identity"
 )
 
 // stuck is a server that takes connections and says nothing.
@@ -77,6 +78,19 @@ func TestEveryRequestIsAnswered(t *testing.T) {
 				t.Errorf("%s while %s: told %s", how, when, got)
 			}
 		}
+	}
+}
+
+// An edit that is seen while the hub ends starts nothing: nobody would end it. The twin is
+// every other test that edits.
+func TestNothingBeginsBesideTheEnd(t *testing.T) {
+	l, entry := listen(t, "unix")
+	b := start(t, map[string]string{}, nil)
+	b.Close()
+	b.write(map[string]string{"s": strings.Replace(entry, "{", `{"keepAlive":true,`, 1)})
+	service.Reload(b.Hub)
+	if n := len(b.Visible(identity.Identity{Tools: []string{"*"}})); n != 0 {
+		t.Errorf("%d servers began; the server was woken %d times", n, l.count())
 	}
 }
 

@@ -85,8 +85,8 @@ func (h *Hub) reload() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sum := sha256.Sum256(data)
-	if err == nil && h.fault == nil && sum == h.read {
-		return
+	if h.stopping.Err() != nil || err == nil && h.fault == nil && sum == h.read {
+		return // nothing begins beside the end
 	}
 	var config *mcpjson.Config
 	if err == nil {

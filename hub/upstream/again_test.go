@@ -53,6 +53,12 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(jsonrpc.Answer(m.ID(), []byte(`{"protocolVersion":"2025-06-18"}`)))
 }
 
+func (f *forgetful) greeted() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n
+}
+
 const greeting = `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`
 
 func dial(t *testing.T, d upstream.Dial) upstream.Conn {
@@ -114,15 +120,15 @@ func TestForgottenSessionIsGreetedAgain(t *testing.T) {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
-		if f.n != 11 || f.calls.Load() != 2 {
-			t.Errorf("%s: greeted %d times, %d calls run", name, f.n-10, f.calls.Load())
+		if n := f.greeted(); n != 11 || f.calls.Load() != 2 {
+			t.Errorf("%s: greeted %d times, %d calls run", name, n-10, f.calls.Load())
 		}
 	}
 	f := &forgetful{broken: true}
 	c := dial(t, upstream.HTTP(remote(t, f.ServeHTTP)))
 	exchange(t, c, greeting)
-	if got := exchange(t, c, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"x"}}`); !strings.Contains(got, "500") || f.n != 1 {
-		t.Errorf("a call that fails: greeted %d times, %s", f.n, got)
+	if got := exchange(t, c, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"x"}}`); !strings.Contains(got, "500") || f.greeted() != 1 {
+		t.Errorf("a call that fails: greeted %d times, %s", f.greeted(), got)
 	}
 }
 

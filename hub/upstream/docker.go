@@ -28,15 +28,15 @@ var ErrDaemon = errors.New("MCP_PROXY_SOCKET answers as a Docker daemon: the hub
 // Docker creates the entry's container and attaches to it. The container ends
 // with the connection.
 func Docker(c Container) Dial {
+	if c.Env == nil {
+		c.Env = map[string]string{}
+	}
 	return func(ctx context.Context) (Conn, error) {
 		p, err := dialProxy(ctx, c.Socket)
 		if err != nil {
 			return nil, err
 		}
 		defer context.AfterFunc(ctx, func() { p.Close() })()
-		if c.Env == nil {
-			c.Env = map[string]string{}
-		}
 		for _, q := range []wire.Request{{Verb: wire.VerbPolicy, Version: wire.Version},
 			{Verb: wire.VerbEnsure, Server: c.Server, Hash: c.Hash, Env: c.Env},
 			{Verb: wire.VerbAttach, Server: c.Server}} {

@@ -15,8 +15,10 @@ func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 // as long as it says so soon.
 func TestTheServersOwnEndIsTheReason(t *testing.T) {
 	in, server := io.Pipe()
-	l := newLines(in, deaf{}, func() error { return in.CloseWithError(ErrClosed) })
+	read := make(chan struct{}) // soon is before that, however busy the machine
+	l := newLines(in, deaf{}, func() error { <-read; return in.CloseWithError(ErrClosed) })
 	defer l.Close()
+	defer close(read)
 	if err := l.Send(Outgoing{Raw: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
