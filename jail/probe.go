@@ -21,19 +21,19 @@ import (
 // the directories of the test alone.
 func (j *Jail) selfTest(canary int) error {
 	if j.mounts == nil {
-		return j.selfTestHere(canary)
+		return j.selfTestHere(canary, os.TempDir())
 	}
 	return onThread(func() error {
 		if err := enterMounts(j.mounts); err != nil {
 			return err
 		}
-		return j.selfTestHere(canary)
+		return j.selfTestHere(canary, "/tmp") // where TMPDIR leads may not be there
 	})
 }
 
-// selfTestHere makes the test's directories where commands would see them.
-func (j *Jail) selfTestHere(canary int) error {
-	dir, err := os.MkdirTemp("", "sallyport-test-")
+// selfTestHere makes the test's directories in temp, where commands would see them.
+func (j *Jail) selfTestHere(canary int, temp string) error {
+	dir, err := os.MkdirTemp(temp, "sallyport-test-")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,8 @@ import (
 )
 
 // privatePrefix begins the name of a server's private directory, which holds the
-// persons' own ones (command.Homes).
-const privatePrefix = "sallyport-private-"
+// persons' own ones (command.Homes), and freshPrefix that of one without a lock yet.
+const privatePrefix, freshPrefix = "sallyport-private-", "sallyport-private-new-"
 
 // imagePrivate is where the private directories lie in a container: /tmp there
 // is every command's own, and what lies in it would be everybody's.
@@ -35,19 +36,20 @@ func (b *Box) privateDir(set Settings) (string, error) {
 	if set.PrivateDir != "" {
 		return b.keptDir(set.PrivateDir, set.InContainer)
 	}
-	dir, err := os.MkdirTemp("", privatePrefix)
+	fresh, err := os.MkdirTemp("", freshPrefix)
 	if err != nil {
 		return "", err
 	}
-	b.onClose(func() error { return command.RemoveTree(dir) })
-	f, err := os.Open(dir)
+	dir := filepath.Join(os.TempDir(), privatePrefix+rand.Text()[:12])
+	b.onClose(func() error { return errors.Join(os.RemoveAll(fresh), command.RemoveTree(dir)) })
+	f, err := os.Open(fresh)
 	if err != nil {
 		return "", err
 	}
 	b.onClose(f.Close)
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // where there are no locks, nothing is swept
 	go sweepPrivate(os.TempDir())
-	return dir, nil
+	return dir, os.Rename(fresh, dir)
 }
 
 // keptDir is a directory below one that the owner chose.
@@ -83,8 +85,8 @@ func (b *Box) keptDir(chosen string, container bool) (string, error) {
 }
 
 // sweepPrivate removes what servers that were killed left in temp: their
-// commands' caches can be large. A directory whose server lives is locked, but
-// for a moment after it was made.
+// commands' caches can be large. A directory whose server lives is locked before
+// it gets its name.
 func sweepPrivate(temp string) {
 	dirs, _ := filepath.Glob(filepath.Join(temp, privatePrefix+"*"))
 	for _, dir := range dirs {
@@ -96,8 +98,9 @@ func sweepPrivate(temp string) {
 		var info syscall.Stat_t
 		err = syscall.Fstat(int(f.Fd()), &info)
 		ours := err == nil && int(info.Uid) == os.Getuid() // another's, made to be walked, could change below us
-		if ours && time.Since(time.Unix(info.Mtim.Unix())) > time.Minute &&
-			syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		fresh := strings.HasPrefix(filepath.Base(dir), freshPrefix) &&
+			time.Since(time.Unix(info.Mtim.Unix())) < time.Minute
+		if ours && !fresh && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = command.RemoveTree(dir)
 		}
 		f.Close()

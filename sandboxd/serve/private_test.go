@@ -16,10 +16,10 @@ import (
 // with what their owner may not change, and no others.
 func TestSweepOfPrivateDirectories(t *testing.T) {
 	temp, past := t.TempDir(), time.Now().Add(-time.Hour)
-	for _, name := range []string{"sallyport-private-dead", "sallyport-private-closed", "sallyport-private-alive", "sallyport-private-new", "sallyport-private-foreign", "sallyport-other"} {
+	for _, name := range []string{"sallyport-private-dead", "sallyport-private-closed", "sallyport-private-recent", "sallyport-private-alive", "sallyport-private-new-1", "sallyport-private-new-2", "sallyport-private-foreign", "sallyport-other"} {
 		fixed := filepath.Join(temp, name, "go", "mod")
 		err := errors.Join(os.MkdirAll(fixed, 0o755), os.WriteFile(filepath.Join(fixed, "file"), nil, 0o444), os.Chmod(fixed, 0o555))
-		if name != "sallyport-private-new" {
+		if name != "sallyport-private-new-1" && name != "sallyport-private-recent" {
 			err = errors.Join(err, os.Chtimes(filepath.Join(temp, name), past, past))
 		}
 		if err != nil {
@@ -48,7 +48,8 @@ func TestSweepOfPrivateDirectories(t *testing.T) {
 	}
 	serve.SweepPrivate(temp)
 	for name, stays := range map[string]bool{
-		"sallyport-private-dead": false, "sallyport-private-closed": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-new/go/mod/file": true,
+		"sallyport-private-dead": false, "sallyport-private-closed": false, "sallyport-private-alive/go/mod/file": true, "sallyport-private-recent": false,
+		"sallyport-private-new-1/go/mod/file": true, "sallyport-private-new-2": false, // without a lock yet, a minute long
 		"sallyport-other/go/mod/file": true, "sallyport-private-link": true,
 		"sallyport-private-foreign": root,
 	} {
