@@ -110,8 +110,9 @@ func TestDenied(t *testing.T) {
 		{"control bytes", hello + "{\"verb\":\"stop\x1b[2J\"}", "denied"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			defer func(of *testing.T) { b.t = of }(b.t)
+			b.t = t
 			h := b.dial()
-			h.t = t
 			lines := strings.Split(test.lines, "\x00")
 			for _, line := range lines[:len(lines)-1] {
 				h.must(line)

@@ -14,9 +14,6 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/mcpjson"
 )
 
-// reapEvery is how often leftovers are looked for beside the start.
-const reapEvery = 30 * time.Second
-
 const brokenSecrets = "ignoring broken secrets update, the old values stay"
 
 // policy is one valid reading of mcp.json and of all secrets it names.
@@ -97,7 +94,7 @@ func (p *proxy) logPolicy() {
 // symlink swap): what counts is content, once two readings agree. Between them
 // lies the whole time, also on a busy machine, where a ticker would catch up.
 func (p *proxy) watch(ctx context.Context) {
-	poll, reap := time.NewTimer(p.poll), time.NewTicker(reapEvery)
+	poll, reap := time.NewTimer(p.poll), time.NewTicker(p.reapEvery)
 	defer poll.Stop()
 	defer reap.Stop()
 	var last, said string

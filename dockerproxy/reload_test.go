@@ -99,8 +99,8 @@ func TestBrokenRotation(t *testing.T) {
 
 // TestManyEdits: one restart, once it is quiet.
 func TestManyEdits(t *testing.T) {
-	for range 10 {
-		if editedMany(t) {
+	for n := range 6 {
+		if editedMany(t, 100*time.Millisecond<<n) {
 			return
 		}
 	}
@@ -108,10 +108,10 @@ func TestManyEdits(t *testing.T) {
 }
 
 // editedMany is false if the test itself was held up so long between two edits
-// that it was quiet: that proves nothing.
-func editedMany(t *testing.T) bool {
+// that it was quiet: that proves nothing, and is tried with longer pauses.
+func editedMany(t *testing.T, poll time.Duration) bool {
 	b := prepare(t, goodConfig)
-	b.s.poll = 100 * time.Millisecond
+	b.s.poll = poll
 	b.start()
 	b.runs(waiting)
 	b.run("s", keyed)

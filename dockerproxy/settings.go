@@ -20,6 +20,7 @@ type settings struct {
 	instance                                           string
 	forbidden                                          []string      // host paths that no bind source may touch
 	poll                                               time.Duration // of mcp.json and secrets
+	reapEvery                                          time.Duration // how often leftovers are looked for
 }
 
 var instanceName = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
@@ -47,6 +48,7 @@ func readSettings(getenv func(string) string) (settings, error) {
 		secretsDir:   path("SANDBOX_SECRETS_DIR", "/run/secrets"),
 		instance:     value("INSTANCE", "sallyport"),
 		poll:         time.Second,
+		reapEvery:    30 * time.Second,
 	}
 	switch v := value("SANDBOX_SECRETS_WATCH", "true"); v {
 	case "true", "false":
