@@ -54,7 +54,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if took := time.Since(begin); took > 15*time.Second {
+	if took := time.Since(begin); took > time.Minute { // their time is 10 s; other bounds of a connection, minutes
 		t.Errorf("slow heads were served for %v", took)
 	}
 	for { // each place is free a moment after its refusal was told
@@ -88,7 +88,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	all.Wait()
 	c.way.Close()
 	refused, counted := 0, 0
-	for deadline := time.Now().Add(10 * time.Second); counted == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	awaitThat(t, "the count", func() bool {
 		refused = 0
 		for _, r := range e.records() {
 			refused++
@@ -96,7 +96,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 				counted, _ = strconv.Atoi(more)
 			}
 		}
-	}
+		return counted > 0
+	})
 	if refused != total+2 || counted != more-1 {
 		t.Errorf("%d records, the last counts %d", refused, counted)
 	}
@@ -126,9 +127,10 @@ func TestKillAndRestart(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	e.run()
-	if got, err := c.get("https://ok.example/"); err != nil {
-		t.Errorf("after the restart: %q, %v", got, err)
-	}
+	awaitThat(t, "it is served after the restart", func() bool { // once the way knows that its lease has ended
+		_, err := c.get("https://ok.example/")
+		return err == nil
+	})
 }
 
 // The end of a command ends its connections.
@@ -174,8 +176,9 @@ func TestAuditIsComplete(t *testing.T) {
 	all.Wait()
 	ends := map[string]int{}
 	begun := map[any]bool{}
-	for deadline := time.Now().Add(10 * time.Second); len(ends) < 5 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	awaitThat(t, "all ends are on the record", func() bool {
 		clear(ends)
+		all := 0
 		for _, r := range e.records() {
 			switch r["kind"] {
 			case "begin":
@@ -187,9 +190,11 @@ func TestAuditIsComplete(t *testing.T) {
 				target, _ := detail(r, "target")
 				address, _ := detail(r, "address")
 				ends[fmt.Sprint(r["verdict"], " ", target, " ", address, " ", r["principal"], " ", r["session"])]++
+				all++
 			}
 		}
-	}
+		return all >= 5*each
+	})
 	for _, want := range []string{"ok ok.example:443 93.184.215.10:443 token:poke s1", "ok ok.example:80 93.184.215.10:80 token:poke s1",
 		"not_public host.example:443  token:poke s1", "not_granted evil.example:443  token:poke s1", "bad_request   token:poke s1"} {
 		if ends[want] != each {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -97,9 +98,8 @@ func ask(conn net.Conn, path string) (string, error) {
 		return "", err
 	}
 	defer resp.Body.Close()
-	body := make([]byte, 100)
-	n, _ := resp.Body.Read(body) // the whole answer is one small write
-	return string(body[:n]), nil
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
 }
 
 // Whoever fills the socket with connections that prove nothing does not keep a

@@ -318,7 +318,7 @@ func TestCommandsAreRecorded(t *testing.T) {
 	}
 	s := startSandbox(t, accounts["ordinary"], "a.example")
 	s.run(s.connect(as("one", "*")), trust+"curl -sS https://a.example/; curl -sS https://b.example/")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		var got []string
 		for _, r := range s.egress.records() {
 			id, _ := detail(r, "command")

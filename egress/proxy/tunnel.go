@@ -59,8 +59,9 @@ func orNone(name string) string {
 	return printable(cut(name))
 }
 
-// settle is how long a client may take to end whose host has reset the connection.
-const settle = 50 * time.Millisecond
+// settle is how long a client may take to end whose host has reset the connection, also
+// on a busy machine: one that ends later is told, and recorded, as a failure.
+const settle = 250 * time.Millisecond
 
 // pass copies both ways until both sides have ended, or one has failed. That the
 // client has gone, or its command ended, is no failure: programs close with bytes of
