@@ -25,6 +25,7 @@ type outbox struct {
 	full   bool
 	failed error // why the request could not be served at all
 	ready  chan struct{}
+	soon   bool          // somebody is about to read
 	reader chan struct{} // of who reads now; closed when another takes over
 
 	shelf *shelf // nil for an answer's own
@@ -33,13 +34,7 @@ type outbox struct {
 }
 
 // newOutbox makes a queue that somebody is about to read, or perhaps later.
-func newOutbox(soon bool) *outbox {
-	b := &outbox{ready: make(chan struct{}, 1)}
-	if soon {
-		b.take()
-	}
-	return b
-}
+func newOutbox(soon bool) *outbox { return &outbox{ready: make(chan struct{}, 1), soon: soon} }
 
 // Deliver implements Sink.
 func (b *outbox) Deliver(raw []byte, final bool) {
@@ -60,7 +55,7 @@ func (b *outbox) deliver(raw []byte, final bool) {
 		b.list = append(b.list, raw)
 	}
 	b.final = final
-	for b.reader == nil && (len(b.list) > maxBacklog || b.bytes > maxBacklogBytes) {
+	for b.reader == nil && !b.soon && (len(b.list) > maxBacklog || b.bytes > maxBacklogBytes) {
 		b.bytes -= len(b.list[0])
 		b.list = b.list[1:]
 	}
@@ -168,7 +163,7 @@ func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader == mine {
-		if b.reader = nil; session.Err() != nil {
+		if b.reader, b.soon = nil, false; session.Err() != nil {
 			b.clear()
 		}
 	}
