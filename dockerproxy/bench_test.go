@@ -154,6 +154,7 @@ func (b *bench) greet() *hub {
 // ask sends a line and returns the reply; zero when the proxy hung up.
 func (h *hub) ask(line string) wire.Reply {
 	h.t.Helper()
+	h.conn.SetReadDeadline(time.Now().Add(patience)) // anew: it may have been held for long
 	fmt.Fprintf(h.conn, "%s\n", line)
 	answer, err := h.in.ReadBytes('\n')
 	var reply wire.Reply
@@ -201,6 +202,7 @@ func (b *bench) run(server string, env map[string]string) *hub {
 // frames reads to the end: stdout, stderr and why.
 func (h *hub) frames() (stdout, stderr string, end wire.End) {
 	h.t.Helper()
+	h.conn.SetReadDeadline(time.Now().Add(patience))
 	buffer := make([]byte, wire.MaxFrame)
 	for {
 		kind, payload, err := wire.ReadFrame(h.in, buffer)
