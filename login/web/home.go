@@ -88,6 +88,7 @@ var errNotOffered = errors.New("this page offers no such thing")
 
 // setPassword keeps a new password and signs out all other browsers.
 func (s *Server) setPassword(r *http.Request, session *owner.Session) error {
+	was, _ := s.Store.Proofs()
 	if !session.Setup {
 		if err := s.proved(r); err != nil {
 			return err
@@ -95,7 +96,7 @@ func (s *Server) setPassword(r *http.Request, session *owner.Session) error {
 	}
 	hash, err := owner.HashPassword(r.PostForm.Get("new"))
 	if err == nil {
-		err = s.own(session, "password_set", func(st *store.State) { st.Password = hash })
+		err = s.own(session, was, "password_set", func(st *store.State) { st.Password = hash })
 	}
 	if err == nil {
 		s.sessions.End(s.cookie(r, "session"), true)
@@ -103,14 +104,15 @@ func (s *Server) setPassword(r *http.Request, session *owner.Session) error {
 	return err
 }
 
-// own keeps what proves the owner. In a first start it must be the first.
-func (s *Server) own(session *owner.Session, event string, change func(*store.State)) error {
+// own keeps what proves the owner, where the password is still the one that the request
+// came under: it was proved then. In a first start it must be the first proof.
+func (s *Server) own(session *owner.Session, was, event string, change func(*store.State)) error {
 	if err := s.Note(event, ""); err != nil {
 		return err
 	}
 	return s.Store.Update(func(st *store.State) error {
-		if session.Setup && (st.Password != "" || len(st.Passkeys) > 0) {
-			return errors.New("somebody set this up already: sign in")
+		if st.Password != was || session.Setup && len(st.Passkeys) > 0 {
+			return errors.New("somebody set or changed the password or a passkey meanwhile: sign in")
 		}
 		change(st)
 		return nil
@@ -140,7 +142,7 @@ func (s *Server) addPasskey(r *http.Request, session *owner.Session) error {
 	}
 	name := []rune(cmp.Or(r.PostForm.Get("name"), "passkey "+rand.Text()[:4]))
 	added := store.Passkey{Name: string(name[:min(len(name), 40)]), Created: s.Now(), Credential: *credential}
-	return s.own(session, "passkey_added", func(st *store.State) { st.Passkeys = append(st.Passkeys, added) })
+	return s.own(session, hash, "passkey_added", func(st *store.State) { st.Passkeys = append(st.Passkeys, added) })
 }
 
 // forget removes a passkey, but not the last thing that proves the owner.

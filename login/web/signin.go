@@ -107,8 +107,8 @@ func (s *Server) proved(r *http.Request) error {
 	if answer := r.PostForm.Get("answer"); answer != "" && s.passkeys != nil {
 		return s.provedByPasskey(r.PostForm.Get("state"), answer)
 	}
-	hash, _ := s.Store.Proofs()
-	right := func() bool { return owner.CheckPassword(hash, r.PostForm.Get("password")) }
+	// By the password as it is when this guess's turn has come.
+	right := func() bool { hash, _ := s.Store.Proofs(); return owner.CheckPassword(hash, r.PostForm.Get("password")) }
 	return s.guess(r, "that was not right: try again", right)
 }
 
