@@ -175,6 +175,9 @@ func (l *link) whileThere(s *lease, work func() error) error {
 func (l *link) fill(s *lease, env map[string]string) error {
 	l.mu.Lock() // reload compares after it: a change is seen here or there
 	set, err := l.currentSecrets(s.entry)
+	if e := l.policy.config.Servers[s.entry.Name]; e == nil || e.Hash != s.entry.Hash { // it waited for its claim
+		err = coded{wire.CodeStale, ended(wire.EndConfig)}
+	}
 	if err == nil {
 		s.secrets = set.print
 	}

@@ -217,6 +217,40 @@ func TestConfigReload(t *testing.T) {
 	b.until("nothing is left", func() bool { return len(b.names()) == 0 })
 }
 
+// TestEditWhileAClaimIsWaitedFor: a hub that asks for a server again and again while
+// another connection holds it gets no container by the entry of before, once that has ended
+// for an edit.
+func TestEditWhileAClaimIsWaitedFor(t *testing.T) {
+	b := start(t, goodConfig)
+	b.runs(waiting)
+	first, second := b.run("plain", nil), b.greet()
+	before := b.ensureLine("plain", nil)
+	reply, edited := make(chan wire.Reply), false
+	ask := func() { go func() { reply <- second.ask(before) }() }
+	for ask(); ; ask() {
+		if !edited {
+			time.Sleep(100 * time.Millisecond) // until it waits for the claim, or a little before
+			b.write("mcp.json", strings.Replace(goodConfig, `"plain": {`, `"plain": {"memory": "64m", `, 1))
+			edited = true
+		}
+		if got := <-reply; got.Code == wire.CodeStale {
+			break
+		} else if got.Code != wire.CodeBusy { // it waited for long, on a busy machine
+			t.Fatalf("by the entry of before: %+v", got)
+		}
+	}
+	if _, _, end := first.frames(); end.Reason != wire.EndConfig {
+		t.Errorf("%+v", end)
+	}
+	if n := b.creates("mcp-sandbox-plain"); n != 1 {
+		t.Errorf("%d containers by the entry of before", n)
+	}
+	b.run("plain", nil) // the twin, by the new one
+	if b.creates(`"Memory":67108864`) != 1 {
+		t.Error("the new limit is not used")
+	}
+}
+
 // TestStartNeedsValidSecrets: better no start than a server without its key.
 func TestStartNeedsValidSecrets(t *testing.T) {
 	for text, why := range map[string]string{"KEY=x": "also in the env", "nonsense": "not NAME=value"} {
