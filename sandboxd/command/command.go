@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -72,6 +73,8 @@ type Command struct {
 	result      jail.Result
 	room        string
 	byOwner     atomic.Bool // the owner has stopped it
+	once        sync.Once
+	told        []string // see Tell
 }
 
 // Start starts a line for /bin/sh in workdir, which is relative to the workspace,

@@ -11,6 +11,12 @@ func (c *Command) Tail(bytes int) (stdout, stderr string) {
 	return stdout, stderr
 }
 
+// Tell is what find has to say of the ended command; only the first find is asked.
+func (c *Command) Tell(find func() []string) []string {
+	c.once.Do(func() { c.told = find() })
+	return c.told
+}
+
 // Stop ends the command and all that it started: now, or after SIGTERM and the
 // jail's grace.
 func (c *Command) Stop(now bool) {

@@ -176,9 +176,14 @@ func (s *Set) page(c *command.Command, outAt, errAt int64, limit int) *outputOut
 	left := max(c.Stdout.Size()-outAt, c.Stderr.Size()-errAt)
 	out.More = left >= utf8.UTFMax || ended && left > 0
 	if ended {
-		stdout, _ := c.Stdout.Text()
-		stderr, _ := c.Stderr.Text()
-		s.explain(&out.common, out.state, c.Line(), stdout, stderr)
+		// Not at each page: it goes through all that is kept.
+		out.Notices = append(out.Notices, c.Tell(func() []string {
+			var found common
+			stdout, _ := c.Stdout.Text()
+			stderr, _ := c.Stderr.Text()
+			s.explain(&found, out.state, c.Line(), stdout, stderr)
+			return found.Notices
+		})...)
 	}
 	return out
 }

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -228,5 +230,33 @@ func TestLeftInTheBackground(t *testing.T) {
 				t.Errorf("%s: all tools %t: %q", command, all, got.Notices)
 			}
 		}
+	}
+}
+
+// What an ended command wrote is looked through once, however often it is asked for; each
+// page has the notice, since nobody must read them all.
+func TestPagesAreExplainedOnce(t *testing.T) {
+	b := newBox(t)
+	handle := b.start("head -c 300000 /dev/zero | tr '\\0' x; echo 'socket: Operation not permitted' | tee /dev/stderr; touch written; sleep 1000")
+	for {
+		if _, err := os.Stat(b.path("written")); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	b.raw("stop_command", args{"handle": handle})
+	page := func() (allocated uint64) {
+		var before, after runtime.MemStats
+		var got outputResult
+		runtime.ReadMemStats(&before)
+		b.call("command_output", args{"handle": handle}, &got)
+		runtime.ReadMemStats(&after)
+		explained(t, "a page", got.Notices, ofNetwork)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	first, second := page(), page()
+	t.Logf("%d and %d KiB", first>>10, second>>10)
+	if second > first*3/4 {
+		t.Errorf("the first page takes %d KiB of memory, the second one %d", first>>10, second>>10)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,12 +32,9 @@ func (c *common) note(format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)
 	}
-	for _, line := range c.Notices {
-		if line == format {
-			return
-		}
+	if !slices.Contains(c.Notices, format) {
+		c.Notices = append(c.Notices, format)
 	}
-	c.Notices = append(c.Notices, format)
 }
 
 // structured is a tool's output: text is its copy for clients that show no
