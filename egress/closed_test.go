@@ -14,6 +14,7 @@ import (
 // That is recorded as ok, and their callers read nothing of it. The twin: a host that
 // breaks off is a failure.
 func TestClosedByTheClient(t *testing.T) {
+	closed := make(chan struct{}, 1)
 	publish("stream.example", "93.184.215.10", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for chunk := make([]byte, 64<<10); ; {
 			if _, err := w.Write(chunk); err != nil {
@@ -29,6 +30,7 @@ func TestClosedByTheClient(t *testing.T) {
 			case "/done":
 				conn, _, _ := w.(http.Hijacker).Hijack()
 				conn.Close()
+				closed <- struct{}{}
 				return
 			case "/break":
 				conn, _, _ := w.(http.Hijacker).Hijack()
@@ -80,6 +82,7 @@ func TestClosedByTheClient(t *testing.T) {
 	verdicts("ok")
 	conn := stream("/done") // what is said to a host that has ended is lost, as it is without egress
 	io.Copy(io.Discard, conn)
+	<-closed // what came before that would be left unread, and answered by a reset
 	for range 20 {
 		fmt.Fprint(conn, "GET / HTTP/1.1\r\n\r\n")
 	}

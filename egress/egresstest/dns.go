@@ -38,6 +38,9 @@ func (d *DNS) Set(name string, records ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.names[name] = records
+	for _, kind := range []rune{typeA, typeCNAME, typeAAAA} {
+		delete(d.turn, name+string(kind))
+	}
 }
 
 // Queries are the names that were asked for since the last call.
