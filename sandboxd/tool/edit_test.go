@@ -3,6 +3,7 @@ package tool_test
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -86,16 +87,11 @@ func TestEditRefusesBadPaths(t *testing.T) {
 func TestConcurrentEditsAreAllMade(t *testing.T) {
 	b := newBox(t)
 	b.put("f", "count:\n")
-	done := make(chan bool)
+	var group sync.WaitGroup
 	for range 50 {
-		go func() {
-			b.raw("edit_file", args{"path": "f", "old_text": "count:", "new_text": "count:+"})
-			done <- true
-		}()
+		group.Go(func() { b.raw("edit_file", args{"path": "f", "old_text": "count:", "new_text": "count:+"}) })
 	}
-	for range 50 {
-		<-done
-	}
+	group.Wait()
 	if got := b.get("f"); got != "count:"+strings.Repeat("+", 50)+"\n" {
 		t.Errorf("%q", got)
 	}
