@@ -64,7 +64,8 @@ type Call struct {
 	Rewrite func(*jsonrpc.Message) []byte
 
 	id       int64
-	own      bool // the hub's
+	noise    int64 // lines that were no messages before it
+	own      bool  // the hub's
 	canceled bool
 	timer    *time.Timer
 }
@@ -113,7 +114,7 @@ func (l *Link) Start(c *Call) error {
 	}
 	l.attach(c)
 	l.next++
-	c.id, l.active = l.next, time.Now()
+	c.id, c.noise, l.active = l.next, l.noise.Load(), time.Now()
 	l.calls[c.id] = c
 	if c.Timeout > 0 {
 		c.timer = time.AfterFunc(c.Timeout, func() { l.expire(c) })
@@ -218,8 +219,12 @@ func (l *Link) expire(c *Call) {
 	if l.opt.Expired != nil {
 		l.opt.Expired()
 	}
+	more := ""
+	if n := l.noise.Load() - c.noise; n > 0 {
+		more = fmt.Sprintf("; meanwhile %d lines of the server were no messages (see the hub's log)", n)
+	}
 	sink.Deliver(c.rewrite(jsonrpc.Fault(c.Message.ID(), jsonrpc.TimedOut,
-		"the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled", c.Timeout)), true)
+		"the call did not end within %v (MCP_CALL_TIMEOUT) and was canceled%s", c.Timeout, more)), true)
 }
 
 // Forward sends a client's notification.

@@ -2,9 +2,11 @@ package mux
 
 import (
 	"bytes"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sallyport-dev/sallyport/hub/upstream"
 	"github.com/sallyport-dev/sallyport/internal/jsonrpc"
@@ -41,9 +43,13 @@ func (l *Link) receive(raw []byte) bool {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return false
 	}
+	if !utf8.Valid(raw) { // what JSON is not; clients would fail on it
+		raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
+	}
 	m, err := jsonrpc.Parse(raw)
 	if err != nil {
 		l.skip(raw, err)
+		l.unread(raw, err)
 		return false
 	}
 	return l.route(m)
@@ -95,7 +101,8 @@ func (l *Link) endListen(m *jsonrpc.Message) bool {
 // call finds the call that a number written by the server means; without one
 // the sink leads nowhere.
 func (l *Link) call(raw []byte) (*Call, mcphttp.Sink) {
-	id, _ := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64) // there is no call 0
+	text := strings.TrimSuffix(strings.Trim(string(raw), `"`), ".0") // some read all numbers as floats
+	id, _ := strconv.ParseInt(text, 10, 64)                          // there is no call 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.calls[id]; c != nil {
@@ -107,6 +114,9 @@ func (l *Link) call(raw []byte) (*Call, mcphttp.Sink) {
 // respond hands an answer to whoever waits for it, if anybody does.
 func (l *Link) respond(m *jsonrpc.Message) bool {
 	c, sink := l.call(m.ID())
+	if c == nil && m.IsError() && string(m.ID()) == "null" {
+		l.skip(m.Raw, errors.New("an error without an id")) // of what, nobody can know
+	}
 	if c == nil || !l.forget(c) {
 		return false
 	}
