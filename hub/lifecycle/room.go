@@ -114,7 +114,7 @@ func (r *Room) makeWay() bool {
 	if oldest == nil {
 		return false
 	}
-	if oldest.retire() {
+	if oldest.retire(0) {
 		oldest.Close()
 	}
 	return true
@@ -175,14 +175,16 @@ func (ch *channel) held() bool {
 	return ready == 0 || !ch.used.Load() && time.Since(time.Unix(0, ready)) < firstUse
 }
 
-// retire marks an idle channel as ending, unless a call came in between.
-func (ch *channel) retire() bool {
+// retire marks an idle channel as ending, unless a call came in between. successors start
+// in its place, which is nobody else's meanwhile.
+func (ch *channel) retire(successors int) bool {
 	if !ch.Link.Retire() {
 		return false
 	}
 	ch.server.mu.Lock()
 	defer ch.server.mu.Unlock()
 	ch.asked = true
+	ch.server.starting += successors
 	return true
 }
 
@@ -198,10 +200,7 @@ func (s *Server) room() error {
 		case oldest == nil:
 			return &StateError{s.cfg.Name, "busy", fmt.Sprintf("%d clients use it at the same time", s.cfg.Most),
 				5 * time.Second}
-		case oldest.retire():
-			s.mu.Lock()
-			s.starting++
-			s.mu.Unlock()
+		case oldest.retire(1):
 			oldest.Close()
 			return nil
 		}

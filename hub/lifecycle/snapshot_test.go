@@ -140,6 +140,34 @@ func TestOneStartServesWhoComesAgain(t *testing.T) {
 	}
 }
 
+// A server that goes ends its sessions, too: whoever waits in one is told that, and not
+// that the session ended.
+func TestWhoWaitsForAServerThatGoesIsTold(t *testing.T) {
+	var starts atomic.Int64
+	slow := make(chan struct{})
+	s := scriptedServer(t, &starts, slow, func() func(*jsonrpc.Message) string {
+		return func(*jsonrpc.Message) string { return "" }
+	})
+	defer close(slow)
+	greeting, _ := jsonrpc.Parse(jsonrpc.Request("1", "initialize", []byte(hello)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := make(chan error, 1)
+	go func() {
+		_, err := s.Session(quiet).Handle(ctx, mcphttp.Request{Message: greeting, Sink: make(answers, 1),
+			Identity: identity.Identity{Tools: []string{"*"}}})
+		told <- err
+	}()
+	for starts.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Stop()
+	cancel()
+	if err := <-told; err == nil || !strings.Contains(err.Error(), "the hub was stopped") {
+		t.Errorf("told %v", err)
+	}
+}
+
 // A listing that names the same page again ends with it; the tools are there,
 // and callable.
 func TestPageThatLeadsToItself(t *testing.T) {

@@ -30,7 +30,9 @@ func (s *Server) begin(ctx context.Context, hello *jsonrpc.Message) (*channel, e
 	case <-b.done:
 		return b.ch, b.err
 	case <-ctx.Done():
-		s.leave(key, b)
+		if s.leave(key, b); s.Gone() { // whose sessions end with it
+			return nil, s.gone()
+		}
 		return nil, ctx.Err()
 	}
 }
