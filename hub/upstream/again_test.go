@@ -184,17 +184,18 @@ func TestEventIsNotHeldBack(t *testing.T) {
 	}
 }
 
-// A byte order mark and a number written as a string are no reason to lose an
-// answer.
+// A byte order mark, a number written as a string or float, and a type in other cases
+// are no reason to lose an answer.
 func TestHarmlessSlips(t *testing.T) {
-	for _, body := range []string{"\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"1","result":{}}`} {
-		for _, kind := range []string{"application/json", "text/event-stream"} {
+	for _, body := range []string{"\xef\xbb\xbf" + `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":"1","result":{}}`, `{"jsonrpc":"2.0","id":1.0,"result":{}}`} {
+		for _, kind := range []string{"application/json", "text/event-stream", "Text/Event-Stream; charset=UTF-8"} {
 			c := dial(t, upstream.HTTP(remote(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", kind)
-				if kind != "application/json" {
-					body = "\xef\xbb\xbfdata: " + strings.TrimPrefix(body, "\xef\xbb\xbf") + "\n\n"
+				if kind == "application/json" {
+					fmt.Fprint(w, body)
+					return
 				}
-				fmt.Fprint(w, body)
+				fmt.Fprint(w, "\xef\xbb\xbfdata: "+strings.TrimPrefix(body, "\xef\xbb\xbf")+"\n\n")
 			})))
 			if got := exchange(t, c, request); !strings.Contains(got, `"result"`) {
 				t.Errorf("%s: %s", kind, got)

@@ -133,7 +133,7 @@ func httpError(resp *http.Response) error {
 }
 
 func isEvents(resp *http.Response) bool {
-	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
+	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
 // pause waits, unless the connection ends before.
