@@ -210,7 +210,7 @@ func (j *Jail) openDomains() (err error) {
 	if !private {
 		return inner()
 	}
-	j.mounts, err = mountNamespace(j.cfg.Writable, j.cfg.Readable, func() error {
+	j.mounts, err = mountNamespace(j.cfg.Writable, j.cfg.Readable, nil, func() error {
 		if err := nameAccount(j.cfg.Writable[0]); err != nil {
 			return err
 		}

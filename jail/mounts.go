@@ -2,6 +2,7 @@ package jail
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +15,10 @@ import (
 )
 
 // tmpfsOptions bound what lies in memory for as long as the server lives.
-const tmpfsOptions = "mode=1777,size=256m,nr_inodes=64k"
+const (
+	tmpfsOptions = "mode=1777,size=256m,nr_inodes=64k"
+	littleTmpfs  = "mode=1777,size=4m,nr_inodes=1k" // for an owner who comes when others have filled that
+)
 
 // onThread calls f on a thread of its own, which ends with it.
 func onThread(f func() error) error {
@@ -26,10 +30,14 @@ func onThread(f func() error) error {
 	return <-done
 }
 
-// mountNamespace makes the mount namespace of commands, and calls inside in it.
-func mountNamespace(writable, readable []string, inside func() error) (ns *os.File, err error) {
+// inMemory are the directories of commands that lie in memory, with tmpfsOptions.
+var inMemory = []string{"/tmp", "/dev/shm"}
+
+// mountNamespace makes the mount namespace of commands, and calls inside in it. What it
+// has in memory is new, or the parts that are given (see parts).
+func mountNamespace(writable, readable []string, parts map[string]int, inside func() error) (ns *os.File, err error) {
 	err = onThread(func() (err error) {
-		if err := privateMounts(writable, readable); err != nil {
+		if err := privateMounts(writable, readable, parts); err != nil {
 			return err
 		}
 		if ns, err = os.Open(fmt.Sprintf("/proc/self/task/%d/ns/mnt", unix.Gettid())); err != nil {
@@ -62,7 +70,12 @@ func (j *Jail) mountsFor(own []string, home string) (*os.File, error) {
 		}
 		delete(j.private, other) // closed once nobody uses it, also as a namespace
 	}
-	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...), j.cfg.Readable,
+	parts, err := j.parts(key)
+	defer closeTrees(parts)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := mountNamespace(append(slices.Clip(j.cfg.Writable), own...), j.cfg.Readable, parts,
 		func() error { return nameAccount(cmp.Or(home, own[0])) })
 	if err == nil {
 		j.private[key] = ns
@@ -70,7 +83,53 @@ func (j *Jail) mountsFor(own []string, home string) (*os.File, error) {
 	return ns, err
 }
 
-// enterMounts puts the calling thread into a mount namespace.
+// parts are the directories of one set of owners in the memory of j.mounts, so that all
+// owners together fill no more of it than one could, and none sees another's. They stay
+// for when a namespace that was dropped is made again.
+func (j *Jail) parts(key string) (trees map[string]int, err error) {
+	trees = map[string]int{}
+	return trees, onThread(func() error {
+		if err := enterMounts(j.mounts); err != nil {
+			return err
+		}
+		for _, at := range inMemory {
+			var fs unix.Statfs_t
+			if unix.Statfs(at, &fs) != nil || fs.Bavail*uint64(fs.Bsize) < 1<<20 || fs.Ffree < 64 {
+				continue // not on this machine, or full: see littleTmpfs
+			}
+			dir := fmt.Sprintf("%s/%x", at, sha256.Sum256([]byte(key)))
+			err := os.Mkdir(dir, 0o700)
+			if err == nil {
+				err = os.Chmod(dir, os.ModeSticky|0o777)
+			} else if errors.Is(err, os.ErrExist) {
+				err = nil
+			}
+			if err == nil {
+				trees[at], err = openTree(dir)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
+		}
+		return nil
+	})
+}
+
+func openTree(dir string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return fd, fmt.Errorf("open_tree: %w", err)
+	}
+	return fd, nil
+}
+
+func closeTrees(trees map[string]int) {
+	for _, fd := range trees {
+		unix.Close(fd)
+	}
+}
+
+// enterMounts puts the calling thread into a mount namespace of commands.
 func enterMounts(ns *os.File) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // working directory and root become its own
 		return fmt.Errorf("unshare: %w", err)
@@ -79,6 +138,9 @@ func enterMounts(ns *os.File) error {
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("setns: %w", err)
 	}
+	for _, at := range inMemory { // a command may have closed what leads to the workspace and to HOME
+		_ = os.Chmod(at, os.ModeSticky|0o777)
+	}
 	return nil
 }
 
@@ -86,7 +148,7 @@ func enterMounts(ns *os.File) error {
 // the writable directories and /proc is read-only, with a /tmp, /dev/shm and
 // pseudo-terminals of its own. A writable directory keeps its path, and so does a
 // readable one that a new directory would hide.
-func privateMounts(writable, readable []string) error {
+func privateMounts(writable, readable []string, parts map[string]int) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
@@ -101,19 +163,15 @@ func privateMounts(writable, readable []string) error {
 			!strings.HasPrefix(dir, "/tmp/") && !strings.HasPrefix(dir, "/dev/shm/")
 	})
 	dirs = append(dirs, readable...)
-	defer func() {
-		for _, fd := range trees {
-			unix.Close(fd)
-		}
-	}()
+	defer func() { closeTrees(trees) }()
 	for _, dir := range dirs {
-		fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		fd, err := openTree(dir)
 		if err != nil {
-			return fmt.Errorf("%s: open_tree: %w", dir, err)
+			return fmt.Errorf("%s: %w", dir, err)
 		}
 		trees[dir] = fd
 	}
-	if err := readOnly(); err != nil {
+	if err := readOnly(parts); err != nil {
 		return err
 	}
 	lead, err := leading(dirs)
@@ -139,11 +197,11 @@ func privateMounts(writable, readable []string) error {
 // is not the commands' there either. It returns where those are mounted.
 func leading(writable []string) (mounts []string, err error) {
 	for _, dir := range writable {
-		for _, fresh := range []string{"/tmp", "/dev/shm"} {
+		for _, fresh := range inMemory {
 			below, ok := strings.CutPrefix(dir, fresh+"/")
 			first, _, deep := strings.Cut(below, "/")
 			if at := filepath.Join(fresh, first); ok && deep && !slices.Contains(mounts, at) {
-				if err := os.Mkdir(at, 0o755); err != nil {
+				if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, os.ErrExist) { // of a dropped namespace
 					return nil, err
 				}
 				if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
@@ -160,8 +218,8 @@ func leading(writable []string) (mounts []string, err error) {
 	return mounts, nil
 }
 
-// readOnly makes every mount read-only, but /proc and the fresh ones.
-func readOnly() error {
+// readOnly makes every mount read-only, but /proc and the fresh ones, or parts in their place.
+func readOnly(parts map[string]int) error {
 	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &set); err != nil {
 		return fmt.Errorf("read-only mounts: %w", err)
@@ -175,7 +233,15 @@ func readOnly() error {
 		{"tmpfs", "/dev/shm", tmpfsOptions},
 		{"devpts", "/dev/pts", "newinstance,ptmxmode=0666,mode=0620"},
 	} {
-		err := unix.Mount(m.kind, m.at, m.kind, unix.MS_NOSUID|unix.MS_NODEV&^devicesOf(m.kind), m.options)
+		var err error
+		if part, ok := parts[m.at]; ok {
+			err = unix.MoveMount(part, "", unix.AT_FDCWD, m.at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		} else {
+			if parts != nil && m.kind == "tmpfs" {
+				m.options = littleTmpfs
+			}
+			err = unix.Mount(m.kind, m.at, m.kind, unix.MS_NOSUID|unix.MS_NODEV&^devicesOf(m.kind), m.options)
+		}
 		if err != nil && !errors.Is(err, unix.ENOENT) { // a machine without one has nothing to hide there
 			return fmt.Errorf("%s: %w", m.at, err)
 		}

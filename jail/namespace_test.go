@@ -30,7 +30,7 @@ func TestInNamespace(t *testing.T) {
 	if inNamespace() {
 		return
 	}
-	const again = "^(TestEachRuleIsMissed|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestNothingIsLeft|TestSoak)$"
+	const again = "^(TestEachRuleIsMissed|TestNothingIsInherited|TestWorkingDirectoryIsTheOpenOne|TestOwnNetwork|TestToolsWithPrivateMounts|TestMountsOfTwoOwners|TestOwnersShareMemory|TestClosedTmpIsOpened|TestNothingIsLeft|TestSoak)$"
 	if out, _ := insideAgain("^TestOwnNetwork$"); strings.Contains(out, cannot) {
 		t.Skipf("not on this machine: it allows no user namespace:\n%s", out)
 	}
@@ -140,5 +140,55 @@ func TestMountsOfTwoOwners(t *testing.T) {
 	_, out, _ := run(t, j, jail.Command{Args: sh("ls -A /tmp | grep -c x; chmod 711 " + other + " && echo own"), Writable: []string{other}})
 	if out != "0\nown\n" {
 		t.Errorf("the other's: %q", out)
+	}
+}
+
+// What commands leave in /tmp and /dev/shm is memory that no process holds: all owners
+// together fill no more than one could. Who comes then has little room, not none, and
+// what was removed is everybody's again.
+func TestOwnersShareMemory(t *testing.T) {
+	needNamespace(t)
+	private := t.TempDir()
+	j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, PrivateMounts: true, Private: []string{private}})
+	as := func(owner, script string) string {
+		dir := filepath.Join(private, owner)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, out, stderr := run(t, j, jail.Command{Args: sh(script), Writable: []string{dir}, Timeout: long})
+		return out + stderr
+	}
+	const fill, free = "head -c 150M /dev/zero >%[1]s/x && echo filled; ls -A %[1]s | grep -c '^[xy]$'", "df -m --output=size %[1]s | tail -1 | tr -d ' '"
+	for third, at := range []string{"/tmp", "/dev/shm"} {
+		if got := as("a", fmt.Sprintf(fill, at)); got != "filled\n1\n" {
+			t.Errorf("%s of the first: %q", at, got)
+		}
+		if got := as("b", fmt.Sprintf(fill, at)); !strings.Contains(got, "No space left on device") || strings.Contains(got, "filled") {
+			t.Errorf("%s of the second: %q", at, got)
+		}
+		if got := as(fmt.Sprint("c", third), fmt.Sprintf("ls -A %[1]s | grep -c x; echo little >%[1]s/y && cat %[1]s/y; "+free, at)); got != "0\nlittle\n4\n" {
+			t.Errorf("%s of the third: %q", at, got)
+		}
+		as("a", "rm "+at+"/x")
+		if got := as("b", fmt.Sprintf(fill, at)); got != "filled\n1\n" {
+			t.Errorf("%s after room was made: %q", at, got)
+		}
+	}
+}
+
+// A command that closes /tmp, below which the workspace or HOME may lie, takes nothing
+// from the next one.
+func TestClosedTmpIsOpened(t *testing.T) {
+	needNamespace(t)
+	private := filepath.Join(t.TempDir(), "own")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j, _ := newJailWith(t, jail.Config{Mode: jail.Full, Network: jail.None, PrivateMounts: true, Private: []string{filepath.Dir(private)}})
+	for range 2 {
+		_, out, stderr := run(t, j, jail.Command{Args: sh("cd " + private + " && echo x >/tmp/f && chmod 0 /tmp /dev/shm && echo closed"), Writable: []string{private}})
+		if out != "closed\n" {
+			t.Errorf("%q %q", out, stderr)
+		}
 	}
 }

@@ -194,6 +194,6 @@ func inNamespace(try func() error) error {
 // Each is tried once: some machines allow a user namespace and then deny what it
 // is for.
 var (
-	tryMounts  = sync.OnceValue(func() error { return onThread(func() error { return privateMounts(nil, nil) }) })
+	tryMounts  = sync.OnceValue(func() error { return onThread(func() error { return privateMounts(nil, nil, nil) }) })
 	tryNetwork = sync.OnceValue(func() error { return onThread(ownNetwork) })
 )

@@ -141,7 +141,7 @@ func lockedDown(t *testing.T, d *rig.Docker, base, token string, owner uint32) {
 		}
 	}
 	h := sandbox.HostConfig
-	if h.PidsLimit != int64(176+32*runtime.NumCPU()) || len(h.Tmpfs) != 2 || h.Memory != 1<<30 || h.MemorySwap != 1<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
+	if h.PidsLimit != int64(176+32*runtime.NumCPU()) || len(h.Tmpfs) != 3 || h.Memory != 2<<30 || h.MemorySwap != 2<<30 || h.NanoCpus == 0 || h.NanoCpus > 2e9 || h.RestartPolicy.Name != "unless-stopped" {
 		t.Errorf("sandboxd's limits: %+v", h)
 	}
 	for port, bound := range h.PortBindings {

@@ -12,11 +12,23 @@ import (
 // is in, up to the root of the mount; 0 where none of them has one. contained
 // says whether this is a container: the root of the mount has a limit only where
 // it is not the root of the hierarchy.
-func PidsLimit() (limit int, contained bool) {
+func PidsLimit() (limit int, contained bool) { return smallest("pids", "pids.max", "pids.max") }
+
+// MemoryLimit is the smallest limit on memory of those cgroups, in bytes; 0 where none of them has one.
+func MemoryLimit() int {
+	limit, _ := smallest("memory", "memory.max", "memory.limit_in_bytes")
+	return limit
+}
+
+// smallest reads a limit by its name in cgroup v2 or v1.
+func smallest(controller, v2, v1 string) (limit int, contained bool) {
 	own, _ := os.ReadFile("/proc/self/cgroup")
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	for _, dir := range pidsCgroups(string(own), string(mounts)) {
-		raw, err := os.ReadFile(dir + "/pids.max")
+	for _, dir := range cgroupsOf(controller, string(own), string(mounts)) {
+		raw, err := os.ReadFile(dir + "/" + v2)
+		if err != nil {
+			raw, err = os.ReadFile(dir + "/" + v1)
+		}
 		// of the last one, the root of the mount
 		contained = err == nil
 		if n, _ := strconv.Atoi(strings.TrimSpace(string(raw))); n > 0 && (limit == 0 || n < limit) { // "max" is none
@@ -26,9 +38,9 @@ func PidsLimit() (limit int, contained bool) {
 	return limit, contained
 }
 
-// pidsCgroups are the directories of the cgroups that count a process's tasks,
+// cgroupsOf are the directories of the cgroups that a controller of a process counts in,
 // from its own up to the root of the mount (cgroups(7), proc_pid_mountinfo(5)).
-func pidsCgroups(own, mounts string) (dirs []string) {
+func cgroupsOf(controller, own, mounts string) (dirs []string) {
 	var path string
 	v1 := false
 	for line := range strings.Lines(own) {
@@ -36,8 +48,8 @@ func pidsCgroups(own, mounts string) (dirs []string) {
 		if len(f) != 3 {
 			continue
 		}
-		if pids := slices.Contains(strings.Split(f[1], ","), "pids"); pids || f[1] == "" && !v1 {
-			path, v1 = f[2], pids
+		if named := slices.Contains(strings.Split(f[1], ","), controller); named || f[1] == "" && !v1 {
+			path, v1 = f[2], named
 		}
 	}
 	for line := range strings.Lines(mounts) {
@@ -46,7 +58,8 @@ func pidsCgroups(own, mounts string) (dirs []string) {
 		if len(f) < 5 || len(g) < 3 {
 			continue
 		}
-		if v1 && (g[0] != "cgroup" || !slices.Contains(strings.Split(g[2], ","), "pids")) || !v1 && g[0] != "cgroup2" {
+		if v1 && (g[0] != "cgroup" || !slices.Contains(strings.Split(g[2], ","), controller)) || !v1 &&
+			g[0] != "cgroup2" {
 			continue
 		}
 		return upwards(path, f[3], f[4])

@@ -21,7 +21,7 @@ func TestPidsCgroups(t *testing.T) {
 		"not in view":       {"0::/../other\n", v2, "[/sys/fs/cgroup]"},
 		"none":              {"", "", "[]"},
 	} {
-		if got := fmt.Sprint(pidsCgroups(c.own, c.mounts)); got != c.want {
+		if got := fmt.Sprint(cgroupsOf("pids", c.own, c.mounts)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -129,6 +129,33 @@ func surprises(workspace, private string) (lines []string) {
 	return lines
 }
 
+// crowded says so where files that commands leave in a container's memory, which no
+// process holds, could fill it: the kernel would end the server. An inode takes 1 KiB.
+func crowded(dirs ...string) string {
+	all, limit, seen := 0, procfs.MemoryLimit(), map[unix.Fsid]bool{}
+	var words []string
+	for _, dir := range dirs {
+		var fs unix.Statfs_t
+		if unix.Statfs(dir, &fs) == nil && fs.Type == unix.TMPFS_MAGIC && !seen[fs.Fsid] {
+			seen[fs.Fsid] = true
+			size := int(fs.Blocks)*int(fs.Bsize)>>20 + int(fs.Files)>>10
+			all += size
+			words = append(words, fmt.Sprintf("%s %d MiB", dir, size))
+		}
+	}
+	if limit == 0 || all+serverMiB <= limit>>20 {
+		return ""
+	}
+	return fmt.Sprintf("files that commands leave in memory (%s, with 1 KiB for each inode) can fill the %d MiB of "+
+		"this "+
+		"container, and the kernel then ends the server: give each of them a size and nr_inodes (docs/docker.md), or "+
+		"the "+
+		"container more memory", strings.Join(words, ", "), limit>>20)
+}
+
+// serverMiB is what the server itself takes at most, beside commands: it keeps files and output in memory.
+const serverMiB = 384
+
 // gitdir is where the file .git of a linked worktree leads. A command may have put
 // anything there: a pipe that nobody writes, a link to a device without end.
 func gitdir(name string) (target string, worktree bool) {

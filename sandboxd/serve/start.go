@@ -121,6 +121,9 @@ func (b *Box) openTools(set Settings, log *slog.Logger) (*tool.Set, error) {
 	}
 	b.onClose(j.Close)
 	notices := append(append(b.Workspace.Notices, j.Notices()...), surprises(b.Workspace.Path, private)...)
+	if set.InContainer {
+		notices = append(notices, crowded("/tmp", "/dev/shm", private, b.Workspace.Path))
+	}
 	for _, notice := range append(notices, set.noMounts(), set.openNetwork()) {
 		if notice != "" {
 			log.Warn(notice)
