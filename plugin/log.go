@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"strconv"
 	"sync"
 	"time"
@@ -116,12 +117,16 @@ func auditOther(c *call, ms float64) {
 	c.e.audit.Info("audit", line...)
 }
 
-// shown is short text of a client's that drives no terminal on which the log is read:
-// slog leaves U+009B, which some obey, and U+202E as they are.
+// hidden are letters that are written from right to left, fillers and selectors of variants.
+var hidden = regexp.MustCompile("[\u034f\u0590-\u08ff\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufb1d-\ufdff" +
+	"\ufe00-\ufe0f\ufe70-\ufeff\uffa0\U00010800-\U00010fff\U0001e800-\U0001efff\U000e0000-\U000e0fff]")
+
+// shown is short text of a client's that drives no terminal on which the log is read, and
+// hides nothing there: slog leaves U+009B, which some obey, and U+202E as they are.
 func shown(s string) string {
 	s = short(s)
-	if quoted := strconv.Quote(s); len(quoted) > len(s)+2 {
-		return quoted
+	if hidden.MatchString(s) || len(strconv.Quote(s)) > len(s)+2 {
+		return strconv.QuoteToASCII(s)
 	}
 	return s
 }

@@ -33,6 +33,8 @@ func TestAuditAndCounters(t *testing.T) {
 		{"tool", payload(named(strings.Repeat("x", 5000))), map[string]interface{}{"tool": strings.Repeat("x", 128) + "…"}},
 		{"tool", payload(named("日本")), map[string]interface{}{"tool": "日本"}},
 		{"tool", payload(named("x\u009b2J\u202e")), map[string]interface{}{"tool": `"x\u009b2J\u202e"`}},
+		{"tool", payload(named("rm א/../ב")), map[string]interface{}{"tool": `"rm \u05d0/../\u05d1"`}},
+		{"tool", payload(named("x\u3164\ufe0f\U000e0101")), map[string]interface{}{"tool": `"x\u3164\ufe0f\U000e0101"`}},
 	}
 	for i := range rows {
 		row := rows[i]

@@ -73,11 +73,11 @@ func inDirectory(dir, server, sum string, stdout io.Writer) error {
 // throughSocket asks the running hub.
 func throughSocket(ctx context.Context, server, sum string, stdout io.Writer) error {
 	s := approve.Sockets{}
+	if err := s.Fill(); err != nil { // nothing runs here
+		return err
+	}
 	if os.Getenv("MCP_OWNER_SOCKET") == "" {
 		s.Paths = []string{".sallyport/run/hub/owner.sock"}
-	}
-	if err := s.Fill(); err != nil {
-		return err
 	}
 	c, err := s.Connect(ctx, s.Paths[0])
 	if err != nil {
@@ -117,7 +117,7 @@ func review(list []pins.Change, now, server, sum string, stdout io.Writer) error
 			return err
 		}
 	}
-	fmt.Fprintf(stdout, "To accept exactly this: sallyport accept %s %s\n", server, now)
+	fmt.Fprintf(stdout, "To accept exactly this: sallyport accept %s %s\n", server, terminal.Escape(now))
 	if sum != "" {
 		return errors.New("nothing was accepted: this is not what that sum was given for")
 	}

@@ -60,3 +60,21 @@ func TestThroughTheSocket(t *testing.T) {
 		t.Errorf("accepted %q", accepted)
 	}
 }
+
+// In a folder without an installation it says where it looked, and which one lies above.
+func TestWrongFolder(t *testing.T) {
+	t.Setenv("MCP_STATE_DIR", "")
+	t.Setenv("MCP_OWNER_SOCKET", "")
+	above := t.TempDir()
+	if err := errors.Join(os.Mkdir(above+"/.sallyport", 0o700), os.Mkdir(above+"/sub", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for dir, hint := range map[string]string{t.TempDir(): "Start it: make run", above + "/sub": "if you mean the installation in " + above} {
+		t.Chdir(dir)
+		var out, errs strings.Builder
+		code := accept.Main(t.Context(), []string{"notes"}, &out, &errs)
+		if code != 1 || !strings.Contains(errs.String(), hint) || !strings.Contains(errs.String(), "Looked for "+dir) {
+			t.Errorf("exit code %d, %s", code, errs.String())
+		}
+	}
+}

@@ -1,12 +1,10 @@
 package approve_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +15,6 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/approval"
 	"github.com/sallyport-dev/sallyport/internal/audit"
 	"github.com/sallyport-dev/sallyport/internal/desk"
-	"github.com/sallyport-dev/sallyport/internal/keysocket"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/approve"
@@ -95,7 +92,9 @@ func TestApproveAndDeny(t *testing.T) {
 		t.Errorf("-json: %d %v %s", code, err, out)
 	}
 	code, _, errs := run(approve.Approve, q.ID, "-for", "ever")
-	want(t, "a wrong scope", code, 1, errs, "once, digest or tool")
+	want(t, "a wrong scope", code, 2, errs, "once, digest, tool")
+	code, _, errs = run(approve.Output, q.ID, "-bytes", "-5")
+	want(t, "a wrong size", code, 2, errs, "-bytes")
 	code, out, _ = run(approve.Approve, q.ID, "-for", "tool")
 	want(t, "approve", code, 0, out, "approved")
 	code, _, errs = run(approve.Approve, q.ID)
@@ -109,32 +108,16 @@ func TestApproveAndDeny(t *testing.T) {
 func TestAnIDTwiceIsNotApproved(t *testing.T) {
 	d := rig(t)
 	q := ask(t, d, `{"command":"rm -rf build"}`)
-	k, err := keysocket.ReadKey(".sallyport/owner/key")
-	if err == nil {
-		err = os.MkdirAll(".sallyport/run/hub", 0o700)
-	}
-	l, err2 := keysocket.Listen(".sallyport/run/hub/owner.sock", 0o600)
-	if err != nil || err2 != nil {
-		t.Fatal(err, err2)
-	}
 	id := q.ID
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() {
-		done <- (&keysocket.Server{Sum: k.Sum(), Serve: func(_ context.Context, c *net.UnixConn) {
-			for lines := bufio.NewScanner(c); lines.Scan(); {
-				switch {
-				case strings.Contains(lines.Text(), `"status"`):
-					fmt.Fprintln(c, `{"result":{"process":"sallyport-hub"}}`)
-				case strings.Contains(lines.Text(), `"pending"`):
-					fmt.Fprintf(c, `{"result":[{"id":%q,"tool":"list_notes","arguments":"{}"}]}`+"\n", id)
-				default:
-					fmt.Fprintln(c, `{"error":"nothing waits under that id"}`)
-				}
-			}
-		}}).Run(ctx, l)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	compromised(t, func(op string) string {
+		switch op {
+		case ownersock.OpStatus:
+			return `{"result":{"process":"sallyport-hub"}}`
+		case ownersock.OpPending:
+			return fmt.Sprintf(`{"result":[{"id":%q,"tool":"list_notes","arguments":"{}"}]}`, id)
+		}
+		return `{"error":"nothing waits under that id"}`
+	})
 	code, _, errs := run(approve.Approve, q.ID)
 	want(t, "an id of two servers", code, 1, errs, "not honest")
 	if len(d.Waiting()) != 1 {

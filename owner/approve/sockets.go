@@ -63,7 +63,8 @@ func nothing() error {
 	}
 	//nolint:staticcheck // a sentence for a person
 	return fmt.Errorf("Nothing is running here. Start it: make run or make up. (From another folder: -socket and "+
-		"-key-file. Looked for %s.)", client.Here(".sallyport/run/*/owner.sock"))
+		"-key-file, or MCP_OWNER_SOCKET and MCP_OWNER_KEY_FILE. Looked for %s.)",
+		client.Here(".sallyport/run/*/owner.sock"))
 }
 
 // each runs do on every socket that answers. A server that is not running is

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sallyport-dev/sallyport/internal/approval"
 	"github.com/sallyport-dev/sallyport/internal/cli"
+	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/internal/desk"
 	"github.com/sallyport-dev/sallyport/internal/ownersock"
 	"github.com/sallyport-dev/sallyport/internal/session"
@@ -42,7 +43,7 @@ Exit code: 0 done, 1 nothing was done, 2 no server answers or wrong usage.
 // command makes the Main of a verb. run gets between least and most arguments.
 func command(usage string, least, most int, run func(*verb) error) cli.Main {
 	return func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		v := &verb{ctx: ctx, stdout: stdout, stderr: stderr}
+		v := &verb{ctx: ctx, stdout: stdout, stderr: stderr, scope: approval.Once}
 		err := v.parse(args)
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprint(stdout, "usage: sallyport "+usage+"\n"+flags)
@@ -57,14 +58,13 @@ func command(usage string, least, most int, run func(*verb) error) cli.Main {
 		if err == nil {
 			err = run(v)
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			return 0
-		case errors.Is(err, errNotDone):
-			fmt.Fprintln(stderr, "sallyport:", terminal.Escape(err.Error()))
-			return 1
 		}
 		fmt.Fprintln(stderr, "sallyport:", terminal.Escape(err.Error()))
+		if errors.Is(err, errNotDone) {
+			return 1
+		}
 		return 2
 	}
 }
@@ -75,8 +75,8 @@ func (v *verb) parse(args []string) error {
 	v.Sockets.Flags(fs)
 	fs.BoolVar(&v.json, "json", false, "")
 	fs.BoolVar(&v.now, "now", false, "")
-	fs.IntVar(&v.bytes, "bytes", 0, "")
-	fs.StringVar(&v.scope, "for", approval.Once, "")
+	fs.Func("bytes", "", config.Number(&v.bytes, 0, 1<<30))
+	fs.Func("for", "", config.OneOf(&v.scope, approval.Once, approval.Digest, approval.Tool))
 	for len(args) > 0 {
 		if err := fs.Parse(args); err != nil {
 			return err
@@ -96,8 +96,9 @@ func (v *verb) array(list []listed) error {
 	return err
 }
 
+// row prints one line of what servers said.
 func (v *verb) row(format string, cells ...any) {
-	fmt.Fprintln(v.stdout, client.Fold(v.stdout, fmt.Sprintf(format, cells...)))
+	fmt.Fprintln(v.stdout, client.Fold(v.stdout, terminal.Escape(fmt.Sprintf(format, cells...))))
 }
 
 func (v *verb) arg(i int) string {
@@ -155,8 +156,8 @@ func (v *verb) pending() error {
 	}
 	for _, q := range list {
 		Show(v.stdout, q)
-		fmt.Fprintf(v.stdout, "  To decide: sallyport approve %s [-for digest|tool], or sallyport deny %s [REASON]\n\n",
-			q.ID, q.ID)
+		v.row("  To decide: sallyport approve %s [-for digest|tool], or sallyport deny %s [REASON]", q.ID, q.ID)
+		fmt.Fprintln(v.stdout)
 	}
 	return nil
 }
@@ -293,7 +294,7 @@ func (v *verb) all(r ownersock.Request, done string) error {
 		}
 		if err == nil {
 			some = true
-			fmt.Fprintf(v.stdout, "%s: %s\n", process, done)
+			v.row("%s: %s", process, done)
 		}
 		return err
 	})

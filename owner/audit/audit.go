@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	chain "github.com/sallyport-dev/sallyport/internal/audit"
+	"github.com/sallyport-dev/sallyport/internal/terminal"
 	"github.com/sallyport-dev/sallyport/owner/client"
 )
 
@@ -32,15 +33,12 @@ Exit code: 0 well, 1 something is wrong with a chain or nothing was found, 2 it 
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	verbs := map[string]func(context.Context, []string, io.Writer) error{
 		"verify": verify, "tail": tail, "grep": grep, "show": show, "anchor": anchor,
+		"-h": help, "-help": help, "--help": help,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		if len(args) > 0 && args[0][:min(1, len(args[0]))] != "-" {
 			fmt.Fprintf(stderr, "sallyport audit: there is no verb %q; see sallyport audit -h\n", args[0])
 			return 2
-		}
-		if len(args) > 0 && (args[0] == "-h" || args[0] == "-help" || args[0] == "--help") {
-			fmt.Fprint(stdout, usage)
-			return 0
 		}
 		fmt.Fprint(stderr, usage)
 		return 2
@@ -61,6 +59,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintln(stderr, "sallyport audit:", err)
 	return 2
 }
+
+func help(context.Context, []string, io.Writer) error { return flag.ErrHelp }
 
 // errFound ends a verb with exit code 1: what there is to say was printed.
 var errFound = errors.New("found")
@@ -103,7 +103,8 @@ func Files(named []string) ([]string, error) {
 func one(named []string) (string, error) {
 	list, err := Files(named)
 	if err == nil && len(list) > 1 {
-		err = fmt.Errorf("there are several records, name one of these at the end:\n  %s", strings.Join(list, "\n  "))
+		err = fmt.Errorf("there are several chains of records, one for each process: name one of these at the "+
+			"end (sallyport watch shows the newest of all):\n  %s", strings.Join(list, "\n  "))
 	}
 	if err != nil {
 		return "", err
@@ -141,14 +142,14 @@ func verify(_ context.Context, args []string, stdout io.Writer) error {
 func Report(w io.Writer, file string, r chain.Report, anchors bool) {
 	if r.Finding != nil {
 		fmt.Fprintf(w, "WRONG  %s\n       The records before it fit; of those from there on nothing is proven.\n",
-			r.Finding)
+			terminal.Escape(r.Finding.String()))
 		return
 	}
 	fmt.Fprintf(w, "ok     %s: records %d to %d, whole\n", file, r.First, r.Last)
 	if r.First > 1 {
 		fmt.Fprintf(w, "       1 to %d were removed by retention, on the record\n", r.First-1)
 	}
-	fmt.Fprintf(w, "       signed up to %d (%s)%s\n", r.Signed, r.Key,
+	fmt.Fprintf(w, "       signed up to %d (%s)%s\n", r.Signed, terminal.Escape(r.Key),
 		rest(r.Signed, r.Last, "is in the chain, not signed yet"))
 	if anchors {
 		fmt.Fprintf(w, "       anchored up to %d%s\n", r.Anchored,

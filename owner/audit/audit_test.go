@@ -68,6 +68,9 @@ func TestVerify(t *testing.T) {
 	os.WriteFile(file, []byte(strings.Replace(string(raw), "tool3", "toolX", 1)), 0o600)
 	code, out, _ = run("verify", file)
 	want(t, code, 1, out, "WRONG", file+":8", "changed")
+	var said strings.Builder
+	audit.Report(&said, file, chain.Report{Finding: &chain.Finding{File: file, Kind: chain.Inserted, Detail: "\x1b[2J\u202e\u05d0\nok"}}, false)
+	want(t, 0, 0, said.String(), `\u{1b}[2J\u{202e}\u{5d0}\u{a}ok`)
 	code, _, errs := run("verify", "none")
 	want(t, code, 2, errs, "none", "FILE is the audit.jsonl of a chain")
 }

@@ -102,7 +102,8 @@ func expand(ctx context.Context, word string) (rules, notes []string, err error)
 	if !isTool {
 		r, err := egressrule.ParseCeiling(word)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w; tools are %s", err, strings.Join(Names(), ", "))
+			text := fmt.Sprintf("%v; tools are %s", err, strings.Join(Names(), ", "))
+			return nil, nil, &cli.Fault{Code: 2, Text: text}
 		}
 		return []string{r.String()}, nil, nil
 	}

@@ -66,7 +66,7 @@ END
 func TestMistakes(t *testing.T) {
 	install(t, map[string]string{"npm": "exit 1", "pip": "echo x"})
 	var out, errs bytes.Buffer
-	if code := hosts.Main(t.Context(), []string{"go", "npm", "nonsense!", "10.0.0.1", "*"}, &out, &errs); code != 1 || out.Len() != 0 {
+	if code := hosts.Main(t.Context(), []string{"go", "npm", "nonsense!", "10.0.0.1", "*"}, &out, &errs); code != 2 || out.Len() != 0 {
 		t.Errorf("code %d, %s", code, out.String())
 	}
 	for _, want := range []string{"there is no go here", "npm: ", "nonsense!", "10.0.0.1", `"*"`, "write"} {

@@ -159,7 +159,7 @@ func TestLists(t *testing.T) {
 func TestPageCopes(t *testing.T) {
 	v := seen{path: "p"}
 	for n := range 10_000 {
-		v.running = append(v.running, desk.Entry{ID: fmt.Sprint("r", n), State: "running", Principal: "token:\x1b[2J", Tool: "x",
+		v.running = append(v.running, desk.Entry{ID: fmt.Sprint("r", n), State: "running\x1b[2J\u05d0", Principal: "token:\x1b[2J", Tool: "x",
 			Command: strings.Repeat("日本\u202e\u200b\n", 100), Started: time.Now()})
 	}
 	v.waiting = []approval.Waiting{asks("w", strings.Repeat("日本語", 3000)+"\x1b[2J")}

@@ -112,8 +112,8 @@ func (m *model) rest(height int) []string {
 	lines := []string{"Sessions (sallyport stop ID ends one):"}
 	for _, s := range m.servers {
 		for _, one := range s.sessions {
-			lines = append(lines, fmt.Sprintf("  %-14s %-30s %d requests, last %s ago", one.Name,
-				terminal.Line(one.Principal, 60), one.Requests, approve.Since(one.Last)))
+			lines = append(lines, terminal.Escape(fmt.Sprintf("  %-14s %-30s %d requests, last %s ago", one.Name,
+				terminal.Line(one.Principal, 60), one.Requests, approve.Since(one.Last))))
 		}
 	}
 	lines = append(lines, "", "Servers of the hub:")
@@ -137,8 +137,8 @@ func (m *model) line(it item) string {
 			tool, q.Arguments), 4*m.width)
 	}
 	e := it.running
-	return fmt.Sprintf("%-7s %-8s %-6s %-18s %s", e.State, e.ID, approve.Since(e.Started),
-		terminal.Line(e.Principal, 60), approve.What(*e, 4*m.width))
+	return terminal.Escape(fmt.Sprintf("%-7s %-8s %-6s %-18s %s", e.State, e.ID, approve.Since(e.Started),
+		terminal.Line(e.Principal, 60), approve.What(*e, 4*m.width)))
 }
 
 // opened shows a part of the open item, and notes whether its end was seen.
