@@ -107,11 +107,7 @@ func (c *streamable) learnFrom(resp *http.Response, hello *jsonrpc.Message) erro
 // transports, Resumability and Redelivery), as long as the server lets it.
 func (c *streamable) resume(ctx context.Context, at *position, read func(io.Reader) (answered bool)) bool {
 	for ctx.Err() == nil && at.last != "" {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(max(at.retry, resumeWait)):
-		}
+		pause(ctx, max(at.retry, resumeWait))
 		req, err := c.request(ctx, http.MethodGet, c.address(), nil)
 		if err != nil {
 			return false

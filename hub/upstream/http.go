@@ -295,7 +295,7 @@ func (c *streamable) listen() {
 			})
 			resp.Body.Close()
 		}
-		c.pause(wait)
+		pause(ctx, wait)
 	}
 }
 

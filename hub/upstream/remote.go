@@ -60,12 +60,17 @@ func (c *remote) Send(m Outgoing) error {
 	}
 }
 
-// Receive implements Conn.
+// Receive implements Conn. What came before the end is received before it.
 func (c *remote) Receive() ([]byte, error) {
 	select {
 	case raw := <-c.in:
 		return raw, nil
 	case <-c.ctx.Done():
+	}
+	select {
+	case raw := <-c.in:
+		return raw, nil
+	default:
 		return nil, context.Cause(c.ctx)
 	}
 }
@@ -136,10 +141,10 @@ func isEvents(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
-// pause waits, unless the connection ends before.
-func (c *remote) pause(d time.Duration) {
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) {
 	select {
-	case <-c.ctx.Done():
+	case <-ctx.Done():
 	case <-time.After(d):
 	}
 }

@@ -78,6 +78,37 @@ func TestForeignEndpointIsRefused(t *testing.T) {
 	}
 }
 
+// A server that answers and ends its stream at once has answered: what it said is
+// received before the end, whichever the hub comes to first.
+func TestAnswerBeforeTheEndIsReceived(t *testing.T) {
+	for range 20 {
+		asked := make(chan bool, 100)
+		c := dial(t, upstream.SSE(remote(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				w.WriteHeader(202)
+				asked <- true
+				return
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: endpoint\ndata: /m\n\n")
+			w.(http.Flusher).Flush()
+			<-asked
+			fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n")
+		})))
+		c.Send(upstream.Outgoing{Raw: []byte(request)})
+		for c.Send(upstream.Outgoing{Raw: []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)}) == nil { // until the end is known
+			time.Sleep(time.Millisecond)
+		}
+		raw, err := c.Receive()
+		if err != nil || !strings.Contains(string(raw), `"result"`) {
+			t.Fatalf("%s, %v", raw, err)
+		}
+		for err == nil { // and then the end
+			_, err = c.Receive()
+		}
+	}
+}
+
 // A server that never ends a canceled request does not hold a stream indefinitely.
 func TestCanceledRequestIsClosed(t *testing.T) {
 	defer upstream.HastenCancel(10 * time.Millisecond)()
