@@ -27,7 +27,7 @@ const leeway = 60 * time.Second
 // maxClaimed bounds the strings of toolsClaim and egressClaim.
 const maxClaimed = 100
 
-var principalForm = regexp.MustCompile(`^[A-Za-z0-9._@|:-]{1,128}$`)
+var principalForm = regexp.MustCompile(`^[A-Za-z0-9._@|:+-]{1,128}$`)
 
 const wrongAudience = "the token is for another audience"
 

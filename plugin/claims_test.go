@@ -157,6 +157,7 @@ func TestScopes(t *testing.T) {
 	c := p.config()
 	c.OAuth.PrincipalClaim = "email"
 	c.OAuth.Scopes = []string{"mcp:read", "mcp:call"}
+	c.OAuth.Principals["alice+mcp@n.example"] = []string{"read_file"}
 	s := &seen{}
 	h := start(t, c, s)
 	for _, has := range []map[string]interface{}{
@@ -164,9 +165,9 @@ func TestScopes(t *testing.T) {
 		{"scp": []string{"mcp:read", "mcp:call"}}, {"scp": "mcp:read mcp:call"},
 		{"scope": "openid", "permissions": []string{"mcp:read", "mcp:call"}},
 	} {
-		has["email"] = "alice@n.example"
+		has["email"] = "alice+mcp@n.example"
 		if code, body, _ := p.with(t, h, "read_file", has); code != 200 ||
-			s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice@n.example" {
+			s.request.Header.Get("X-Sallyport-Principal") != "oauth:alice+mcp@n.example" {
 			t.Errorf("%v: status %d %s", has, code, body)
 		}
 	}

@@ -91,7 +91,7 @@ func compilePrincipals(m *mistakes, e *edge, is *issuer, cfg *OAuth) {
 	for name, list := range cfg.Principals {
 		where := "oauth.principals: " + name + ": "
 		m.when(!principalForm.MatchString(name), "oauth.principals has %q: give the value of %s, 1 to 128 of A-Z "+
-			"a-z 0-9 . _ @ | : -", name, is.claim)
+			"a-z 0-9 . _ @ | : + -", name, is.claim)
 		own := parseGrants(m, where, e.cfg.Backend, list)
 		for _, g := range own.list {
 			m.when(len(narrowed(e.cfg.Backend, is.grants.list, []*grant{g}).list) == 0, "%stools has %q, of which "+

@@ -28,7 +28,7 @@ const revokedInterval = 400 * time.Millisecond
 
 const maxRevoked = 1 << 20
 
-var revokedForm = regexp.MustCompile(`^(?:[A-Za-z0-9._@|:-]+\n)*$`)
+var revokedForm = regexp.MustCompile(`^(?:[A-Za-z0-9._@|:+-]+\n)*$`)
 
 // isRevoked returns an error where the file cannot be used: nobody can then be
 // let in. The file is read by its name, since it is replaced and not rewritten.

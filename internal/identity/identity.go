@@ -121,7 +121,7 @@ func Parse(h http.Header, require bool) (Identity, error) {
 }
 
 var (
-	principalForm = regexp.MustCompile(`^(?:token|oauth):[A-Za-z0-9._@|:-]{1,128}(?:#[A-Za-z0-9._@|:-]{1,128})?$`)
+	principalForm = regexp.MustCompile(`^(?:token|oauth):[A-Za-z0-9._@|:+-]{1,128}(?:#[A-Za-z0-9._@|:+-]{1,128})?$`)
 	requestForm   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // as it stands in audit records and log lines
 )
 

@@ -89,10 +89,10 @@ func TestGrantedOnAHub(t *testing.T) {
 func TestParse(t *testing.T) {
 	const p, tools, ask, egress, request = identity.PrincipalHeader, identity.ToolsHeader, identity.AskHeader,
 		identity.EgressHeader, identity.RequestHeader
-	good := http.Header{p: {"oauth:owner#Ab12"}, tools: {"read_file,user%2Fupdate"}, ask: {"read_file"},
+	good := http.Header{p: {"oauth:owner+mcp@n.example#Ab12"}, tools: {"read_file,user%2Fupdate"}, ask: {"read_file"},
 		egress: {"a.example,*.b.example:8443"}, request: {"0e8f105568c41040-n8"}}
 	id, err := identity.Parse(good, true)
-	if err != nil || id.Principal != "oauth:owner#Ab12" || id.Request != "0e8f105568c41040-n8" ||
+	if err != nil || id.Principal != "oauth:owner+mcp@n.example#Ab12" || id.Request != "0e8f105568c41040-n8" ||
 		!slices.Equal(id.Egress, []string{"a.example", "*.b.example:8443"}) || !id.Asks("read_file") {
 		t.Fatalf("%+v, %v", id, err)
 	}
