@@ -2,11 +2,9 @@ package service
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/sallyport-dev/sallyport/internal/config"
-	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/jail"
 )
 
@@ -76,7 +74,6 @@ func Parse(args []string, env config.Lookup) (Settings, error) {
 	private["MCP_AUTH_TOKEN_FILE"], private["MCP_STATE_DIR"] = s.TokenFile, s.StateDir
 	for setting, path := range private {
 		if path != "" {
-			_, _ = procfs.OpenToOwner(filepath.Dir(path)) // a stdio server of before may have closed it
 			m.AddError(config.Outside(setting, path, jail.Config{Mode: s.Jail}.Grants))
 		}
 	}

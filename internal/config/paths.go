@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/sallyport-dev/sallyport/internal/procfs"
 )
 
 // Outside checks that the file or directory that a setting names does not lie
@@ -10,8 +12,10 @@ import (
 // reports what, if anything, gives a command access to a path; it is asked
 // about the path that is left when every symbolic link is followed, and about
 // each part of the path that may be such a link: whoever can change a link
-// chooses what the next start reads. The error names both paths.
+// chooses what the next start reads. The error names both paths. The folder of path is
+// opened to its owner first: a command of before may have closed it.
 func Outside(setting, path string, grants func(path string) (by string, granted bool)) error {
+	_, _ = procfs.OpenToOwner(filepath.Dir(path))
 	real, err := resolve(path)
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", setting, path, err)

@@ -175,3 +175,18 @@ func TestOutside(t *testing.T) {
 		}
 	}
 }
+
+// A folder that a command closed to its own account is opened again, so that the file in it can be
+// looked at; the twin, a file, keeps its mode.
+func TestOutsideOpensTheFolder(t *testing.T) {
+	dir := t.TempDir()
+	folder, file := filepath.Join(dir, "keys"), filepath.Join(dir, "keys", "token")
+	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(file, nil, 0o200), os.Chmod(folder, 0)); err != nil {
+		t.Fatal(err)
+	}
+	err := config.Outside("MCP_X", file, func(string) (string, bool) { return "", false })
+	inside, _ := os.Stat(folder)
+	if info, _ := os.Stat(file); err != nil || inside.Mode().Perm() != 0o700 || info.Mode().Perm() != 0o200 {
+		t.Errorf("%v, %v, %v", err, inside.Mode(), info.Mode())
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/sallyport-dev/sallyport/internal/config"
 	"github.com/sallyport-dev/sallyport/internal/egressrule"
 	"github.com/sallyport-dev/sallyport/internal/keysocket"
-	"github.com/sallyport-dev/sallyport/internal/procfs"
 	"github.com/sallyport-dev/sallyport/jail"
 	"github.com/sallyport-dev/sallyport/sandboxd/files"
 	"github.com/sallyport-dev/sallyport/sandboxd/tool"
@@ -129,7 +128,6 @@ func (s *Settings) outOfReach(m *config.Mistakes, setting, path string) {
 	if path == "" || path == "-" {
 		return
 	}
-	_, _ = procfs.OpenToOwner(filepath.Dir(path)) // a command of before may have closed it
 	err := config.Outside(setting, path, s.jail("", s.Workspace).Grants)
 	if err == nil {
 		err = config.Apart(setting, path, s.writable()...)
