@@ -152,8 +152,11 @@ func (s *Server) forget(id string) error {
 		if at < 0 || st.Password == "" && len(st.Passkeys) == 1 {
 			return errors.New("this is all that proves you: add another passkey or a password first")
 		}
-		st.Passkeys = slices.Delete(slices.Clone(st.Passkeys), at, at+1)
-		return nil
+		err := s.Note("passkey_removed", "", "passkey", id)
+		if err == nil {
+			st.Passkeys = slices.Delete(slices.Clone(st.Passkeys), at, at+1)
+		}
+		return err
 	})
 }
 
