@@ -44,6 +44,7 @@ type Stream struct {
 	events  bool         // it said text/event-stream
 	waiting atomic.Int32 // calls that run; the header may be sent for them
 	ended   bool         // ServeHTTP returned: nothing may be written any more
+	cut     atomic.Bool  // no write may wait any more
 	tail    []byte       // the last bytes written, at most four
 	last    time.Time    // of the last write
 }
@@ -226,8 +227,19 @@ func (s *Stream) end() (status int) {
 	return s.status
 }
 
+// Cut ends a write that waits for its peer, and fails all later ones. It waits for none.
+func (s *Stream) Cut() {
+	s.cut.Store(true)
+	s.extendDeadline()
+}
+
 // extendDeadline is best effort: a test's recorder has no deadline.
-func (s *Stream) extendDeadline() { _ = s.rc.SetWriteDeadline(time.Now().Add(WriteWait)) }
+func (s *Stream) extendDeadline() {
+	_ = s.rc.SetWriteDeadline(time.Now().Add(WriteWait))
+	if s.cut.Load() { // asked behind it: whoever cuts comes before or after both
+		_ = s.rc.SetWriteDeadline(time.Now())
+	}
+}
 
 func (s *Stream) isEvents() bool {
 	kind, _, _ := mime.ParseMediaType(s.Header().Get("Content-Type"))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"sync"
+
+	"github.com/sallyport-dev/sallyport/internal/httpd"
 )
 
 // What may wait for one client. A stream that is full ends: dropping single
@@ -27,10 +29,12 @@ type outbox struct {
 	ready  chan struct{}
 	soon   bool          // somebody is about to read
 	reader chan struct{} // of who reads now; closed when another takes over
+	stream *httpd.Stream // what it writes to; may be nil
 
-	shelf *shelf // nil for an answer's own
-	noted int    // bytes that it has counted
-	since uint64 // its turn when something was taken last, or began to wait
+	shelf   *shelf // nil for an answer's own
+	writing int    // bytes that were taken last and may not be written yet
+	noted   int    // bytes that it has counted
+	since   uint64 // its turn when something was taken last, or began to wait
 }
 
 // newOutbox makes a queue that somebody is about to read, or perhaps later.
@@ -92,13 +96,14 @@ func (b *outbox) next(client, session, other <-chan struct{}) (raw []byte, last,
 		}
 		if len(b.list) > 0 {
 			raw = b.list[0]
-			b.list, b.bytes = b.list[1:], b.bytes-len(raw)
+			b.list, b.bytes, b.writing = b.list[1:], b.bytes-len(raw), len(raw)
 			b.note(true)
 			last = b.final && len(b.list) == 0
 			b.mu.Unlock()
 			return raw, last, true
 		}
 		ended = ended || b.final
+		b.wrote()
 		b.mu.Unlock()
 		if ended {
 			return nil, true, false
@@ -112,6 +117,14 @@ func (b *outbox) next(client, session, other <-chan struct{}) (raw []byte, last,
 		case <-other:
 			ended = true
 		}
+	}
+}
+
+// wrote notes that what was taken is written, or given up. b.mu is held.
+func (b *outbox) wrote() {
+	if b.writing > 0 {
+		b.writing = 0
+		b.note(true)
 	}
 }
 
@@ -131,20 +144,20 @@ func (b *outbox) canceled() bool {
 
 // take makes the caller the reader, in place of an older one. After an overflow
 // it begins anew.
-func (b *outbox) take() (mine chan struct{}) {
+func (b *outbox) take(stream *httpd.Stream) (mine chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader != nil {
 		close(b.reader)
 	}
-	b.reader, b.full = make(chan struct{}), false
+	b.reader, b.stream, b.full = make(chan struct{}), stream, false
 	return b.reader
 }
 
 // drain writes to a stream until the client leaves, the session ends or a newer
 // reader takes over.
 func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
-	mine := b.take()
+	mine := b.take(httpd.StreamFrom(client))
 	_ = http.NewResponseController(w).Flush() // not before: what comes from now on is the client's
 	for {
 		raw, _, ok := b.next(client.Done(), session.Done(), mine)
@@ -163,7 +176,8 @@ func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reader == mine {
-		if b.reader, b.soon = nil, false; session.Err() != nil {
+		b.wrote()
+		if b.reader, b.stream, b.soon = nil, nil, false; session.Err() != nil {
 			b.clear()
 		}
 	}
@@ -172,7 +186,7 @@ func (b *outbox) drain(w http.ResponseWriter, client, session context.Context) {
 func (b *outbox) putBack(raw []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.list, b.bytes = append([][]byte{raw}, b.list...), b.bytes+len(raw)
+	b.list, b.bytes, b.writing = append([][]byte{raw}, b.list...), b.bytes+len(raw), 0
 	b.note(false)
 	b.signal()
 }

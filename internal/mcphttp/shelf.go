@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// maxShelfBytes is what may wait in the streams of all sessions together. Above it
+// maxShelfBytes is what may wait in the streams of all sessions together, with what is
+// being written there. Above it
 // the stream ends whose client has taken nothing for longest: one client may open
 // many and read none.
 const maxShelfBytes = 64 << 20
@@ -24,16 +25,19 @@ func (b *outbox) note(moved bool) {
 	if b.shelf == nil {
 		return
 	}
-	b.shelf.bytes.Add(int64(b.bytes - b.noted))
+	b.shelf.bytes.Add(int64(b.bytes + b.writing - b.noted))
 	if moved || b.noted == 0 {
 		b.since = b.shelf.turns.Add(1)
 	}
-	b.noted = b.bytes
+	b.noted = b.bytes + b.writing
 }
 
-// clear drops what waits and ends the stream. b.mu is held.
+// clear drops what waits, also what is being written, and ends the stream. b.mu is held.
 func (b *outbox) clear() {
-	b.full, b.list, b.bytes = true, nil, 0
+	b.full, b.list, b.bytes, b.writing = true, nil, 0, 0
+	if b.stream != nil {
+		b.stream.Cut()
+	}
 	b.note(true)
 	b.signal()
 }
@@ -58,7 +62,7 @@ func (f *Front) relieve() {
 			b := v.(*clientSession).general
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if b.bytes > 0 && b.since < least {
+			if b.noted > 0 && b.since < least {
 				longest, least = b, b.since
 			}
 			return true
@@ -67,7 +71,9 @@ func (f *Front) relieve() {
 			return
 		}
 		longest.mu.Lock()
-		longest.clear()
+		if longest.since == least { // else it has moved meanwhile
+			longest.clear()
+		}
 		longest.mu.Unlock()
 	}
 }
