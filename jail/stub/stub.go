@@ -130,6 +130,10 @@ func Fail(why error) {
 func take(name string, nr, a, b, c uintptr) error {
 	switch name {
 	case Limit: // syscall.Setrlimit is the one that keeps Go from restoring the old limit at exec
+		var was syscall.Rlimit // one that is lower stays
+		if syscall.Getrlimit(int(a), &was) == nil {
+			b = uintptr(min(uint64(b), was.Max))
+		}
 		return syscall.Setrlimit(int(a), &syscall.Rlimit{Cur: uint64(b), Max: uint64(b)})
 	case OOMScore:
 		return os.WriteFile("/proc/self/oom_score_adj", strconv.AppendUint(nil, uint64(a), 10), 0)

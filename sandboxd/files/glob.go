@@ -122,11 +122,33 @@ func classEnd(text string) int {
 	if i < len(text) && (text[i] == '!' || text[i] == '^') {
 		i++
 	}
-	if end := strings.IndexByte(text[min(i+1, len(text)):], ']'); end >= 0 {
-		return min(i+1, len(text)) + end + 1
+	for first := i; i < len(text); i++ {
+		if text[i] == ']' && i > first {
+			return i + 1
+		}
+		for _, name := range posixClasses {
+			if strings.HasPrefix(text[i:], name) {
+				i += len(name) - 1
+			}
+		}
 	}
 	return 0
 }
+
+// posixClasses are the classes of POSIX within a [class], which RE2 has too.
+var posixClasses = []string{
+	"[:alnum:]", "[:alpha:]", "[:blank:]", "[:cntrl:]", "[:digit:]", "[:graph:]", "[:lower:]", "[:print:]",
+	"[:punct:]", "[:space:]", "[:upper:]", "[:xdigit:]",
+}
+
+// literal escapes what has a meaning in a class of RE2, but for those.
+var literal = func() *strings.Replacer {
+	var pairs []string
+	for _, name := range posixClasses {
+		pairs = append(pairs, name, name)
+	}
+	return strings.NewReplacer(append(pairs, `\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`, "&", `\&`, "~", `\~`)...)
+}()
 
 func class(inside string) string {
 	not := ""
@@ -135,6 +157,5 @@ func class(inside string) string {
 	} else if rest, ok := strings.CutPrefix(inside, "^"); ok {
 		not, inside = "^/", rest
 	}
-	return "[" + not + strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`, "&", `\&`, "~",
-		`\~`).Replace(inside) + "]"
+	return "[" + not + literal.Replace(inside) + "]"
 }

@@ -71,7 +71,7 @@ func parseRule(dir, line string) (r rule, ok bool) {
 	if line == "" {
 		return rule{}, false
 	}
-	re, err := translate(line, false)
+	re, err := translate(bytewise(line), false)
 	r.prefix, r.re = strings.TrimPrefix(dir+"/", "./"), re
 	return r, err == nil
 }
@@ -80,9 +80,21 @@ func parseRule(dir, line string) (r rule, ok bool) {
 func (h inForce) ignored(name string, isDir bool) bool {
 	for _, r := range slices.Backward(h.rules) {
 		rel, below := strings.CutPrefix(name, r.prefix)
-		if below && (isDir || !r.dirOnly) && r.re.MatchString(rel) {
+		if below && (isDir || !r.dirOnly) && r.re.MatchString(bytewise(rel)) {
 			return !r.negate
 		}
 	}
 	return false
+}
+
+// bytewise has a character for each byte of s, since git matches bytes: ? is half an é.
+func bytewise(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) {
+		return s
+	}
+	all := make([]rune, len(s))
+	for i := range len(s) {
+		all[i] = rune(s[i])
+	}
+	return string(all)
 }

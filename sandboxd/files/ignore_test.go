@@ -59,6 +59,7 @@ func TestIgnoreFilesAsGitDoes(t *testing.T) {
 		"", "*.log", "*.log\n!keep.log", "/a", "a", "a/", "build/", "/build", "doc/*.txt", "doc/**/*.txt", "**/a", "sub/**", "sub/*", "/*\n!/doc", "sub/**/a",
 		"#hash\n\\#hash", "\\!bang", "with space", "trail ", "trail\\ ", "x\\[1\\]", "x[1]", "foo/bar", "foo/bar/", "bar", "?", "ab[c-d]", "ab[!c]", "ab[^c-d]", "[a-", "a{b}",
 		"\n\n  \n*.LOG\r\n", "sub\n!sub/a", "sub/*\n!sub/deep", "**", "*", "/**/a", "doc/sub\n!doc/sub", "*.log\n!*.log", "!a", "\\a",
+		"[[:upper:]]*", "[^[:lower:]]*", "ab[[:punct:]]", "ab[[:punct:]d]", "ab[[:nothing:]]", "?.log", "??.log", "[^a].log", "[é].log", "é*", "*é.log",
 	} {
 		content := map[string]string{".gitignore": ignore, "sub/.gitignore": "c.log\n!b.log\n/only\n"}
 		for _, name := range names {

@@ -163,6 +163,7 @@ func (s *search) file(w *Workspace, name string) error {
 	}
 	s.found.Searched++
 	cut := false
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a line of its own begins behind it
 	for at, number := 0, 1; at < len(text); number++ {
 		end := lineEnd(text, at)
 		line := bytes.TrimRight(text[at:end], "\r\n")

@@ -45,3 +45,14 @@ func TestSearchOfLongLines(t *testing.T) {
 		t.Errorf("a pattern of thousands of steps: %v", err)
 	}
 }
+
+// A byte order mark is no part of the first line, for a pattern and for who reads the match.
+func TestSearchPassesOverTheMark(t *testing.T) {
+	_, w := tree(t, map[string]string{"marked": "\ufefffirst\r\nsecond\r\n", "plain": "first\nsecond\n"})
+	for _, pattern := range []string{"^first", `\Afirst$`, "^second$"} {
+		found, err := w.Search(t.Context(), files.Search{Pattern: pattern, Limit: 10, Context: 1})
+		if err != nil || len(found.Matches) != 2 || found.Matches[0].Text != found.Matches[1].Text {
+			t.Errorf("%s: %+v, %v", pattern, found.Matches, err)
+		}
+	}
+}

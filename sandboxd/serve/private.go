@@ -126,7 +126,40 @@ func surprises(workspace, private string) (lines []string) {
 				"serve the folder that holds both, or a clone of its own (git clone)", target))
 		}
 	}
+	if where := elsewhere(workspace); where != "" {
+		lines = append(lines, where+" lies outside the workspace, so every git command fails: serve the folder that "+
+			"holds both, or a clone of its own (git clone)")
+	}
 	return lines
+}
+
+// elsewhere is what git needs that lies outside the workspace, but for a linked worktree's repository.
+func elsewhere(workspace string) string {
+	if real, err := filepath.EvalSymlinks(workspace); err == nil {
+		workspace = real
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(workspace, ".git"))
+	if errors.Is(err, os.ErrNotExist) {
+		for dir := filepath.Dir(workspace); dir != "/"; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err == nil {
+				return "the git repository " + dir + ", of which the workspace is a part,"
+			}
+		}
+	}
+	if rel, relErr := filepath.Rel(workspace, real); err == nil && (relErr != nil || !filepath.IsLocal(rel)) {
+		return "the git repository " + real + ", to which .git is a link,"
+	}
+	alternates := filepath.Join(workspace, ".git/objects/info/alternates")
+	for line := range strings.Lines(firstLines(alternates)) {
+		dir := strings.TrimSpace(line)
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(workspace, ".git/objects", dir)
+		}
+		if rel, err := filepath.Rel(workspace, dir); line != "" && (err != nil || !filepath.IsLocal(rel)) {
+			return "the repository " + dir + ", whose objects the workspace's shares (git clone --shared),"
+		}
+	}
+	return ""
 }
 
 // crowded says so where files that commands leave in a container's memory, which no
@@ -146,11 +179,9 @@ func crowded(dirs ...string) string {
 	if limit == 0 || all+serverMiB <= limit>>20 {
 		return ""
 	}
-	return fmt.Sprintf("files that commands leave in memory (%s, with 1 KiB for each inode) can fill the %d MiB of "+
-		"this "+
-		"container, and the kernel then ends the server: give each of them a size and nr_inodes (docs/docker.md), or "+
-		"the "+
-		"container more memory", strings.Join(words, ", "), limit>>20)
+	return fmt.Sprintf("files that commands leave in memory (%s, with 1 KiB for each inode) can fill the "+
+		"%d MiB of this container, and the kernel then ends the server: give each of them a size and nr_inodes "+
+		"(docs/docker.md), or the container more memory", strings.Join(words, ", "), limit>>20)
 }
 
 // serverMiB is what the server itself takes at most, beside commands: it keeps files and output in memory.
@@ -159,16 +190,21 @@ const serverMiB = 384
 // gitdir is where the file .git of a linked worktree leads. A command may have put
 // anything there: a pipe that nobody writes, a link to a device without end.
 func gitdir(name string) (target string, worktree bool) {
+	return strings.CutPrefix(strings.TrimSpace(firstLines(name)), "gitdir: ")
+}
+
+// firstLines are the first 8 KiB of a regular file.
+func firstLines(name string) string {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return "", false
+		return ""
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return "", false
+		return ""
 	}
 	raw, _ := io.ReadAll(io.LimitReader(f, 8<<10))
-	return strings.CutPrefix(strings.TrimSpace(string(raw)), "gitdir: ")
+	return string(raw)
 }
 
 // keepModes keeps keys and tokens closed to other accounts where a command could

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -143,6 +144,34 @@ func TestLinkedWorktreeIsSaid(t *testing.T) {
 		said := strings.Join(serve.Surprises(workspace, t.TempDir()), "\n")
 		if strings.Contains(said, "linked git worktree") != want || want && !strings.Contains(said, "git clone") {
 			t.Errorf("%s: %q", target, said)
+		}
+	}
+}
+
+// So is whatever else git needs that lies outside: a repository above, one behind a link, objects that
+// a clone shares. Their twins inside work, and nothing is said.
+func TestRepositoryElsewhereIsSaid(t *testing.T) {
+	for name, script := range map[string]string{
+		"+above":          "mkdir -p .git && touch .git/HEAD",
+		"+link":           "mkdir gone && ln -s ../gone ws/.git",
+		"+absolute link":  "mkdir gone && ln -s $PWD/gone ws/.git",
+		"+shared":         "mkdir -p ws/.git/objects/info && echo $PWD/src/.git/objects >ws/.git/objects/info/alternates",
+		"+shared, second": "mkdir -p ws/.git/objects/info && printf '../../in/.git/objects\n\n../../../src\n' >ws/.git/objects/info/alternates",
+		"-own":            "mkdir -p .git ws/.git && touch .git/HEAD ws/.git/HEAD",
+		"-none":           "mkdir .git",
+		"-link inside":    "mkdir ws/real && ln -s real ws/.git",
+		"-shared inside":  "mkdir -p ws/.git/objects/info && echo ../../sub/.git/objects >ws/.git/objects/info/alternates",
+		"-pipe":           "mkdir -p ws/.git/objects/info && mkfifo ws/.git/objects/info/alternates",
+	} {
+		dir := t.TempDir()
+		cmd := exec.Command("sh", "-c", "mkdir ws && "+script)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", name, err, out)
+		}
+		said := strings.Join(serve.Surprises(filepath.Join(dir, "ws"), t.TempDir()), "\n")
+		if want := name[0] == '+'; strings.Contains(said, "every git command fails") != want {
+			t.Errorf("%s: %q", name, said)
 		}
 	}
 }
