@@ -131,6 +131,9 @@ func (c *Session) wake(ctx context.Context) (err error) {
 	}
 	if err != nil {
 		c.ch = nil
+		if c.server.Gone() { // for which the session's context may have ended first
+			return c.server.gone()
+		}
 		return err
 	}
 	if !c.ch.reply.IsError() {
