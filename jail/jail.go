@@ -64,11 +64,11 @@ const (
 
 // Command is one program to run. The zero Timeout means none.
 type Command struct {
-	Args   []string // Args[0] is the absolute path of the program
-	Env    []string // the whole environment
-	Dir    *os.File // working directory, opened through an os.Root
-	Stdin  *os.File // nil is /dev/null
-	Stdout io.Writer
+	Args   []string  // Args[0] is the absolute path of the program
+	Env    []string  // the whole environment
+	Dir    *os.File  // working directory, opened through an os.Root
+	Stdin  *os.File  // nil is /dev/null
+	Stdout io.Writer // an *os.File is handed to the command as it is
 	Stderr io.Writer // each called from one goroutine; must not block; the caller bounds what it keeps
 	// Listen is called, where the network is Allowlist, in the command's network
 	// namespace before the command runs. What it returns is closed at the end.

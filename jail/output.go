@@ -23,11 +23,15 @@ type output struct {
 	held  atomic.Bool
 }
 
-// pipe returns the end for the child: a pipe into w, or /dev/null. Only our
-// end is non-blocking, which is a property of each end.
+// pipe returns the end for the child: a copy of the file that w is, a pipe into
+// w, or /dev/null. Only our end is non-blocking, which is a property of each end.
 func (o *output) pipe(w io.Writer) (*os.File, error) {
-	if w == nil {
+	switch w := w.(type) {
+	case nil:
 		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	case *os.File:
+		fd, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD_CLOEXEC, 3) // Fd makes it block
+		return os.NewFile(uintptr(fd), "command"), err
 	}
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -3,9 +3,11 @@ package jail_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,6 +94,32 @@ func exitCodesAndStreams(t *testing.T, j *jail.Jail, _ string) {
 	res, _, _ = run(t, j, jail.Command{Args: sh("kill -TERM $$")})
 	if res.ExitCode != -1 || res.Signal != "SIGTERM" {
 		t.Errorf("%+v", res)
+	}
+}
+
+// A file is the command's own stdout, and stays the caller's too.
+func TestOutputIntoAFile(t *testing.T) { inBothModes(t, outputIntoAFile) }
+
+func outputIntoAFile(t *testing.T, j *jail.Jail, dir string) {
+	out, err := os.Create(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	want, err := out.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "stat -Lc %i /proc/self/fd/1"
+	if res, err := j.Run(t.Context(), jail.Command{Args: sh(script), Stdout: out}); err != nil || res.ExitCode != 0 {
+		t.Fatal(res, err)
+	}
+	if _, err := out.WriteString("and on\n"); err != nil {
+		t.Error(err)
+	}
+	got, err := os.ReadFile(out.Name())
+	if inode := want.Sys().(*syscall.Stat_t).Ino; string(got) != fmt.Sprintf("%d\nand on\n", inode) {
+		t.Errorf("%q, %v; the file is %d", got, err, inode)
 	}
 }
 

@@ -128,8 +128,11 @@ func (l *Link) respond(m *jsonrpc.Message) bool {
 
 // rewrite lets whoever made the call change its answer.
 func (c *Call) rewrite(raw []byte) []byte {
+	if c.Rewrite == nil {
+		return raw
+	}
 	m, err := jsonrpc.Parse(raw)
-	if err != nil || c.Rewrite == nil {
+	if err != nil {
 		return raw
 	}
 	return c.Rewrite(m)

@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lines speaks newline-delimited JSON-RPC over a byte stream, the framing of
@@ -22,6 +25,7 @@ type lines struct {
 	wake  *sync.Cond
 	queue [][]byte
 	bytes int
+	busy  bool  // the writer writes
 	err   error // why sending is over
 }
 
@@ -46,19 +50,38 @@ func (l *lines) Send(m Outgoing) error {
 		go l.Close()
 		return l.err
 	}
-	l.bytes += len(m.Raw)
-	l.queue = append(l.queue, m.Raw)
-	l.wake.Signal()
+	line := append(bytes.Clone(m.Raw), '\n')
+	if !l.busy && len(l.queue) == 0 {
+		line = line[attempt(l.out, line):]
+	}
+	if len(line) > 0 {
+		l.bytes += len(line)
+		l.queue = append(l.queue, line)
+		l.wake.Signal()
+	}
 	return nil
+}
+
+// attempt writes what a pipe or a socket takes at once, so that a call need not wake
+// the writer, and returns how much that was. Errors are left for the writer to meet.
+func attempt(out io.Writer, line []byte) (n int) {
+	if c, ok := out.(syscall.Conn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			_ = raw.Write(func(fd uintptr) bool {
+				n, _ = unix.Write(int(fd), line)
+				return true
+			})
+		}
+	}
+	return max(n, 0)
 }
 
 func (l *lines) write() {
 	for {
-		raw, ok := l.next()
+		line, ok := l.next()
 		if !ok {
 			return
 		}
-		line := append(bytes.Clone(raw), '\n')
 		if _, err := l.out.Write(line); err != nil {
 			l.fail(err)
 			time.AfterFunc(stopGrace, func() { l.Close() }) // until then the reader may learn why
@@ -70,16 +93,18 @@ func (l *lines) write() {
 func (l *lines) next() ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.busy = false
 	for len(l.queue) == 0 && l.err == nil {
 		l.wake.Wait()
 	}
 	if l.err != nil {
 		return nil, false
 	}
-	raw := l.queue[0]
+	line := l.queue[0]
 	l.queue = l.queue[1:]
-	l.bytes -= len(raw)
-	return raw, true
+	l.bytes -= len(line)
+	l.busy = true
+	return line, true
 }
 
 func (l *lines) fail(err error) {

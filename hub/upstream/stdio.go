@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport-dev/sallyport/jail"
 )
@@ -34,39 +37,84 @@ func Stdio(c Child) Dial {
 			return nil, err
 		}
 		defer stdin.Close()
-		out, in := io.Pipe()
+		out, stdout, err := os.Pipe()
+		if err != nil {
+			feed.Close()
+			return nil, err
+		}
+		defer stdout.Close()
 		stderr := logLines(c.Log)
 		p, err := c.Jail.Start(context.WithoutCancel(ctx), jail.Command{
-			Args: c.Args, Env: c.Env, Dir: dir, Stdin: stdin, Stdout: in, Stderr: stderr,
+			Args: c.Args, Env: c.Env, Dir: dir, Stdin: stdin, Stdout: stdout, Stderr: stderr,
 		})
 		if err != nil {
 			feed.Close()
+			out.Close()
 			stderr.Close()
 			return nil, fmt.Errorf("starting %s: %w", c.Args[0], err)
 		}
-		return running(p, feed, in, out, stderr), nil
+		return running(p, feed, out, stderr), nil
 	}
 }
 
 // running makes a connection of a started child.
-func running(p *jail.Process, feed *os.File, in *io.PipeWriter, out *io.PipeReader, stderr io.Closer) Conn {
-	gone := make(chan struct{})
+func running(p *jail.Process, feed, out *os.File, stderr io.Closer) Conn {
+	told := &said{out: out, gone: make(chan struct{})}
 	go func() {
-		defer close(gone)
+		defer close(told.gone)
 		defer stderr.Close()
-		in.CloseWithError(ended(p.Wait()))
+		told.why = ended(p.Wait())
+		out.SetReadDeadline(time.Now().Add(lastWords))
 	}()
-	return newLines(out, feed, func() error {
+	return newLines(told, feed, func() error {
+		told.over.Store(true)
 		feed.Close()
-		out.CloseWithError(ErrClosed)
+		go io.Copy(io.Discard, out) // a child that cannot write cannot end either
 		select {
-		case <-gone:
+		case <-told.gone:
 		case <-time.After(stopGrace):
 			p.Stop()
-			<-gone
+			<-told.gone
 		}
-		return nil
+		return out.Close()
 	})
+}
+
+// said is what a child writes, and after that why it ended.
+type said struct {
+	out  *os.File
+	over atomic.Bool // nobody listens any more
+	late int         // bytes that were read after the bound
+	gone chan struct{}
+	why  error // once gone is closed
+}
+
+// Read implements io.Reader.
+func (s *said) Read(p []byte) (int, error) {
+	n, err := s.out.Read(p)
+	if os.IsTimeout(err) && s.late < maxPipe {
+		n = lying(s.out, p)
+		s.late += n
+	}
+	switch {
+	case s.over.Load():
+		return 0, ErrClosed
+	case n == 0 && err != nil:
+		<-s.gone
+		return 0, s.why
+	}
+	return n, nil
+}
+
+// maxPipe is what a pipe holds at most, in bytes, unless root has raised it.
+const maxPipe = 1 << 20
+
+// lying reads what a pipe holds, without waiting: a busy machine may come to it late.
+func lying(out *os.File, p []byte) (n int) {
+	if raw, err := out.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), p) })
+	}
+	return max(n, 0)
 }
 
 // ended describes how a child ended.

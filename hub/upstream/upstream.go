@@ -20,6 +20,9 @@ const queueBytes = 16 << 20
 // stopGrace is how long a server may take to end after its input closed.
 const stopGrace = 2 * time.Second
 
+// lastWords is how long the output of a server may stay open after its end.
+const lastWords = 500 * time.Millisecond
+
 // Errors that a connection ends with. Each says what a human must know.
 var (
 	ErrClosed      = errors.New("closed by the hub")
