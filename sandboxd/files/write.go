@@ -181,7 +181,7 @@ func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err
 // writer is alive: the kernel drops it when the process dies, however it dies. Some
 // file systems have none. A file that was swept before it was locked is made again.
 func (w *Workspace) temp(dir string) (f *os.File, name string, err error) {
-	for range 10 {
+	for range 100 { // a sweep meets each once at most, but several servers may start
 		var id [8]byte
 		rand.Read(id[:])
 		name = path.Join(dir, tempPrefix+hex.EncodeToString(id[:]))
