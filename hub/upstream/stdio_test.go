@@ -52,8 +52,8 @@ func TestLastWords(t *testing.T) {
 		"head -c 60000 /dev/zero | tr '\\0' x; exit 3": strings.Repeat("x", 60000),
 		"echo last; sleep 60 & exit 3":                 "last\n", // ends with it
 		"setsid sh -c 'echo late; touch x; while test -e x; do sleep .05; done' & while ! test -e x; do sleep .02; done; exit 3": "late\n",
-		"echo last; exec >&-; sleep .3; exit 3":                                                       "last\n",
-		"printf half; exit 3":                                                                         "half",
+		"echo last; exec >&-; sleep .3; exit 3": "last\n",
+		"printf half; exit 3":                   "half",
 	} {
 		if got, err := heard(child(t, script)); got != want || err.Error() != "the server exited with code 3" {
 			t.Errorf("%s: %d bytes (%.20q), %v", script, len(got), got, err)
