@@ -59,15 +59,19 @@ var attacks = map[string]attack{
 		return raw(unix.SYS_SCHED_SETSCHEDULER, uintptr(t.Victim), 0, uintptr(unsafe.Pointer(&p)))
 	},
 
-	"tcp connect":     func(t target) error { return connect(unix.SOCK_STREAM, 0, t.Port) },
-	"mptcp connect":   func(t target) error { return connect(unix.SOCK_STREAM, unix.IPPROTO_MPTCP, t.Port) },
-	"tcp fast open":   fastOpen,
-	"tcp bind":        func(target) error { return bind(unix.SOCK_STREAM, 0) },
-	"mptcp bind":      func(target) error { return bind(unix.SOCK_STREAM, unix.IPPROTO_MPTCP) },
-	"listen unbound":  listenUnbound,
-	"udp":             func(t target) error { return connect(unix.SOCK_DGRAM, 0, t.Port) },
-	"netlink":         func(target) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
-	"io_uring":        ioUring,
+	"tcp connect":    func(t target) error { return connect(unix.SOCK_STREAM, 0, t.Port) },
+	"mptcp connect":  func(t target) error { return connect(unix.SOCK_STREAM, unix.IPPROTO_MPTCP, t.Port) },
+	"tcp fast open":  fastOpen,
+	"tcp bind":       func(target) error { return bind(unix.SOCK_STREAM, 0) },
+	"mptcp bind":     func(target) error { return bind(unix.SOCK_STREAM, unix.IPPROTO_MPTCP) },
+	"listen unbound": listenUnbound,
+	"udp":            func(t target) error { return connect(unix.SOCK_DGRAM, 0, t.Port) },
+	"netlink":        func(target) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
+	"io_uring":       ioUring,
+	"io_setup": func(target) error {
+		var aio uintptr
+		return raw(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&aio)), 0)
+	},
 	"abstract socket": func(t target) error { return dial(t.Abstract) },
 	"docker socket":   func(t target) error { return dial(t.Sockets[0]) },
 	"session bus":     func(t target) error { return dial(t.Sockets[1]) },

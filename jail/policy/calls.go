@@ -10,10 +10,11 @@ import (
 // always are the calls that no command needs: namespaces, other processes'
 // memory, kernel interfaces with a history, flags of files that need not be
 // opened (Landlock does not see the call), openat2, whose mode lies where a filter
-// cannot look, sched_setattr, by which a fork bomb could take turns as short as the
+// cannot look, io_setup, by which one command takes the whole machine's asynchronous I/O
+// (fs.aio-max-nr) from its databases, sched_setattr, by which a fork bomb could take turns as short as the
 // server's, and what only root may anyway.
-const always = "openat2 unshare setns listns clone3 io_uring_setup io_uring_enter io_uring_register add_key " +
-	"request_key keyctl bpf perf_event_open userfaultfd " +
+const always = "openat2 unshare setns listns clone3 io_setup io_uring_setup io_uring_enter io_uring_register " +
+	"add_key request_key keyctl bpf perf_event_open userfaultfd " +
 	"ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp process_madvise process_mrelease " +
 	"mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick " +
 	"mount_setattr " +
