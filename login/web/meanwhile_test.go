@@ -22,7 +22,9 @@ import (
 const oldPassword, newPassword = "the password of before", "the password of now"
 
 // site is login's pages without a network.
-func site(t *testing.T) *Server {
+func site(t *testing.T) *Server { return siteAt(t, time.Now) }
+
+func siteAt(t *testing.T, now func() time.Time) *Server {
 	t.Helper()
 	dir := t.TempDir()
 	kept, err := store.Open(filepath.Join(dir, "state"), filepath.Join(dir, "revoked", "revoked"), func(line string) { t.Error(line) })
@@ -30,7 +32,7 @@ func site(t *testing.T) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
-	i := &issue.Issuer{Config: &settings.Config{Issuer: "https://host.example/mcp-login", Base: "/mcp-login", Subject: "owner"}, Store: kept, Fetch: client.NewFetcher(), Now: time.Now}
+	i := &issue.Issuer{Config: &settings.Config{Issuer: "https://host.example/mcp-login", Base: "/mcp-login", Subject: "owner"}, Store: kept, Fetch: client.NewFetcher(), Now: now}
 	s, err := New(i, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +114,27 @@ func TestPasswordChangedMeanwhile(t *testing.T) {
 				t.Errorf("changed meanwhile %v: another password is in force", changed)
 			}
 		})
+	}
+}
+
+// Nor is anybody signed in whose password was right, and was changed before the session
+// began. The twin is signed in.
+func TestPasswordChangedBeforeTheSession(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		var s *Server
+		looks := 0
+		s = siteAt(t, func() time.Time {
+			if looks++; looks == 2 && changed { // the guess has looked once; now a session begins
+				set(t, s, newPassword)
+			}
+			return time.Now()
+		})
+		set(t, s, oldPassword)
+		looks = 0
+		cookie := signedIn(send(s, "/sign-in", "", url.Values{"password": {oldPassword}}))
+		if in := csrf.MatchString(send(s, "/", cookie, nil).Body.String()); in == changed || cookie == "" {
+			t.Errorf("changed before the session %v: signed in %v", changed, in)
+		}
 	}
 }
 

@@ -144,11 +144,16 @@ func (s *Server) provedByPasskey(state, answer string) error {
 
 // signIn takes the form of the sign-in page.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
+	was, _ := s.Store.Proofs()
 	err := s.proved(r)
 	if err == nil {
 		err = s.Note("sign_in", "", "address", caller(r))
 	}
 	s.enter(w, r, false, err)
+	// A change meanwhile signed out all sessions that there were, and not yet this one.
+	if now, _ := s.Store.Proofs(); err == nil && now != was {
+		s.SignOut()
+	}
 }
 
 // setup takes the one-time code of the first start.
