@@ -17,11 +17,12 @@ import (
 
 // Limits of the hub's own listing of a server's tools.
 const (
-	listBudget = 30 * time.Second
 	maxPages   = 100
 	maxTools   = 10000
 	maxListing = 16 << 20 // bytes
 )
+
+var listBudget = 30 * time.Second
 
 // channel is a link with what the hub knows about the process behind it.
 type channel struct {
@@ -244,6 +245,11 @@ func (ch *channel) verify(ctx context.Context) error {
 	ch.failed = ch.relist(ctx)
 	if err := ch.failed; err != nil {
 		ch.stale.Store(true)
+		if errors.Is(err, context.DeadlineExceeded) { // is it alive at all? No call gets as far as to find out
+			err = fmt.Errorf("it did not answer tools/list within %v", listBudget)
+			ch.failed = err
+			go ch.probe(pingBudget)
+		}
 		if ch.server.cfg.Store.Pinned(ch.server.cfg.Name) {
 			return fmt.Errorf("the tools of %s cannot be compared with the accepted ones: %w", ch.server.cfg.Name, err)
 		}

@@ -9,6 +9,13 @@ func Impatient(d time.Duration) (undo func()) {
 	return func() { pingBudget, roomWait = a, b }
 }
 
+// ListWithin shortens how long a server may take to list its tools for the hub.
+func ListWithin(d time.Duration) (undo func()) {
+	was := listBudget
+	listBudget = d
+	return func() { listBudget = was }
+}
+
 // Hasten shortens the waits for a test; the returned function undoes it.
 func Hasten(first, wake time.Duration) (undo func()) {
 	a, b := firstWait, wakeBudget
