@@ -82,7 +82,7 @@ func TestOtherLinesEndNoCall(t *testing.T) {
 // Who runs into the deadline is told of lines that may have been the answer.
 func TestDeadlineNamesNoise(t *testing.T) {
 	for n := range 2 {
-		conn, end := calling(t, 200*time.Millisecond)
+		conn, end := calling(t, time.Duration(100+3000*n)*time.Millisecond) // the noise has to come before it
 		for range n {
 			conn.lines <- "{"
 		}
