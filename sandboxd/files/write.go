@@ -46,8 +46,26 @@ func (w *Workspace) Write(name, content string, appending bool) (Written, error)
 		return Written{}, err
 	}
 	defer w.lock(name).Unlock()
-	created, err := w.replace(name, strings.NewReader(content), appending)
+	created := false
+	err = unchanged(name, func() error {
+		created, err = w.replace(name, strings.NewReader(content), appending, nil)
+		return err
+	})
 	return Written{Path: name, Created: created}, err
+}
+
+// errChanged means that a command wrote to the file while its new content was made from the old.
+var errChanged = errors.New("changed meanwhile")
+
+// unchanged makes a change again where a command was quicker, so that nothing it wrote is lost.
+func unchanged(name string, change func() error) (err error) {
+	for range 20 {
+		if err = change(); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is being written by a command all the time, and a change would lose a part of that: wait "+
+		"for its end, or use >> in run_command", quote(name))
 }
 
 // Edit replaces the content of the file name with what change makes of it. With
@@ -57,19 +75,22 @@ func (w *Workspace) Edit(name string, dry bool, change func(old string) (string,
 		return "", err
 	}
 	defer w.lock(path).Unlock()
-	old, err := w.Read(path)
-	if err != nil {
-		return "", err
-	}
-	text, err := change(old)
-	if err != nil || dry {
-		return path, err
-	}
-	if len(text) > MaxFile {
-		return "", fmt.Errorf("%s would be %d bytes: at most 1 MiB (%d) is written", quote(name), len(text), MaxFile)
-	}
-	_, err = w.replace(path, strings.NewReader(text), false)
-	return path, err
+	return path, unchanged(name, func() error {
+		before, _ := w.root.Lstat(path)
+		old, err := w.Read(path)
+		if err != nil {
+			return err
+		}
+		text, err := change(old)
+		if err != nil || dry {
+			return err
+		}
+		if len(text) > MaxFile {
+			return fmt.Errorf("%s would be %d bytes: at most 1 MiB (%d) is written", quote(name), len(text), MaxFile)
+		}
+		_, err = w.replace(path, strings.NewReader(text), false, before)
+		return err
+	})
 }
 
 // Target is the file behind name that may be written, symbolic links followed.
@@ -98,8 +119,10 @@ func (w *Workspace) lock(name string) *sync.Mutex {
 }
 
 // replace puts content in the place of name (or of its end), whole or not at
-// all: temporary file, fsync, rename, fsync of the directory.
-func (w *Workspace) replace(name string, content io.Reader, appending bool) (created bool, err error) {
+// all: temporary file, fsync, rename, fsync of the directory. If content was made from the
+// file as it was before, and it is not like that any more, the error is errChanged.
+func (w *Workspace) replace(name string, content io.Reader, appending bool, before fs.FileInfo,
+) (created bool, err error) {
 	root := w.root
 	old, err := root.Lstat(name)
 	created = errors.Is(err, fs.ErrNotExist)
@@ -128,12 +151,14 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 			return false, fmt.Errorf("%s is %d bytes: files above 64 MiB are not appended to; use run_command",
 				quote(name), info.Size())
 		}
-		content = io.MultiReader(io.LimitReader(f, info.Size()), content)
+		content, before = io.MultiReader(io.LimitReader(f, info.Size()), content), info
 	}
 	if created {
 		old = nil
 	}
-	if err := w.swapIn(name, content, old); err != nil {
+	if err := w.swapIn(name, content, old, before); errors.Is(err, errChanged) {
+		return false, err
+	} else if err != nil {
 		return false, explain(name, err)
 	}
 	return created, nil
@@ -142,7 +167,7 @@ func (w *Workspace) replace(name string, content io.Reader, appending bool) (cre
 // swapIn is the part of replace that touches the disk. A new file's mode is what
 // the umask leaves, as in the shell; an existing one's is kept, without set-id
 // bits, and so are its group and its extended attributes.
-func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err error) {
+func (w *Workspace) swapIn(name string, content io.Reader, old, before fs.FileInfo) (err error) {
 	root := w.root
 	f, temp, err := w.temp(path.Dir(name))
 	if err != nil {
@@ -163,6 +188,11 @@ func (w *Workspace) swapIn(name string, content io.Reader, old fs.FileInfo) (err
 		return err
 	}
 	if err = f.Sync(); err != nil {
+		return err
+	}
+	if now, lookErr := root.Lstat(name); before != nil && (lookErr != nil || !os.SameFile(before, now) ||
+		now.Size() != before.Size() || !now.ModTime().Equal(before.ModTime())) {
+		err = errChanged
 		return err
 	}
 	if err = root.Rename(temp, name); err != nil {
