@@ -37,6 +37,10 @@ var (
 		": pushd: not found", ": function: not found", "Bad substitution", "Syntax error: redirection unexpected",
 		"Syntax error: \"(\" unexpected", "Illegal option -o pipefail",
 	}
+	noSetID = []string{
+		"chmod: changing permissions of", "cannot change permissions of", "cp: preserving permissions for",
+		": Cannot change mode to",
+	}
 	noParent = []string{"/go.mod: permission denied", "/go.work: permission denied"}
 )
 
@@ -81,6 +85,12 @@ func (s *Set) explain(out *common, st state, line string, texts ...string) {
 	if says(noBash) {
 		out.note("Commands run in /bin/sh, which here has none of bash's syntax (source, [[, <(…), pipefail, time): " +
 			"use bash -c, if it is installed.")
+	}
+	if s.cfg.Jail.Notices() == nil && says(noSetID) && says([]string{"Operation not permitted"}) {
+		out.note("Modes with the set-user-ID or set-group-ID bit are refused. Below a directory with the latter (an " +
+			"s in " +
+			"ls -ld) it comes along by itself: write chmod 00755 instead of 755, or take it away first with " +
+			"find . -type d -exec chmod g-s {} +.")
 	}
 	if says(noParent) {
 		out.note("Go found a go.mod or go.work above the workspace, where commands cannot read: run go mod init NAME " +

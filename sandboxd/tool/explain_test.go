@@ -24,11 +24,12 @@ const (
 	ofTrace     = "Commands have no ptrace"
 	ofShell     = "Commands run in /bin/sh"
 	ofParent    = "above the workspace"
+	ofSetID     = "Modes with the set-user-ID"
 	ofRest      = "What a command leaves in the background"
 )
 
 // limits are the beginnings of all notices that explain.
-var limits = []string{ofNetwork, ofProcesses, perhaps, ofTrace, ofShell, ofParent, ofRest}
+var limits = []string{ofNetwork, ofProcesses, perhaps, ofTrace, ofShell, ofParent, ofSetID, ofRest}
 
 // explained checks that of limits the notices have want alone, or none if it is empty.
 func explained(t *testing.T, command string, notices []string, want string) {
@@ -56,6 +57,10 @@ func TestFailuresAreExplained(t *testing.T) {
 		`error connecting to /tmp/tmux-6002/default (Operation not permitted)`:                       ofNetwork,
 		`Error: Os { code: 1 }: Operation not permitted (os error 1)`:                                ofNetwork,
 		`Failed to listen on localhost:8000 (reason: Operation not permitted)`:                       ofNetwork,
+		`chmod: changing permissions of 'd': Operation not permitted`:                                ofSetID,
+		`cp: preserving permissions for 'd/e': Operation not permitted`:                              ofSetID,
+		`tar: d: Cannot change mode to rwxr-sr-x: Operation not permitted`:                           ofSetID,
+		`chmod: changing permissions of '/etc': Read-only file system`:                               "",
 		`/bin/sh: 0: Cannot fork`:                                            ofProcesses,
 		`bash: fork: retry: Resource temporarily unavailable`:                ofProcesses,
 		`runtime: failed to create new OS thread (have 5 already; errno=11)`: ofProcesses,
@@ -116,6 +121,7 @@ func TestRealFailuresAreExplained(t *testing.T) {
 		{"dash", `dash -c 'diff <(echo a) <(echo b)'`, ofShell},
 		{"dash", `dash -c 'set -o pipefail'`, ofShell},
 		{"dash", `dash -c 'x=abc; echo ${x//a/b}'`, ofShell},
+		{"chmod", `touch f; chmod u+s f`, ofSetID},
 		{"strace", `strace true`, ofTrace},
 		{"gdb", `gdb -batch -ex run true; exit 1`, ofTrace},
 	} {
