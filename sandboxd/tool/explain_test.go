@@ -24,7 +24,7 @@ const (
 	ofTrace     = "Commands have no ptrace"
 	ofShell     = "Commands run in /bin/sh"
 	ofParent    = "above the workspace"
-	ofSetID     = "Modes with the set-user-ID"
+	ofSetID     = "its mode has the set-user-ID"
 	ofRest      = "What a command leaves in the background"
 )
 
