@@ -76,8 +76,9 @@ func FuzzGlob(f *testing.F) {
 		if time.Since(begun) > 10*time.Second {
 			t.Errorf("%q on %q took %v", glob, name, time.Since(begun))
 		}
-		// Where both are plain and anchored they must agree.
-		if strings.ContainsAny(glob, "{}\\[]") || strings.Contains(glob, "**") || !strings.Contains(glob, "/") || strings.HasPrefix(glob, "/") || !isText(glob) || !isText(name) {
+		// Where both are plain and anchored they must agree; what models also write is not (NewGlob).
+		if glob != strings.TrimSpace(glob) || strings.HasPrefix(glob, "./") || strings.HasSuffix(glob, "/") ||
+			strings.ContainsAny(glob, "{}\\[],") || strings.Contains(glob, "**") || !strings.Contains(glob, "/") || strings.HasPrefix(glob, "/") || !isText(glob) || !isText(name) {
 			return
 		}
 		if want, err := path.Match(glob, name); err == nil && got != want {
