@@ -191,5 +191,6 @@ func (f *front) to(t *testing.T, target, token string, transport http.RoundTripp
 		r.SetURL(u)
 		r.Out.Host = r.In.Host
 		r.Out.Header.Set("Authorization", "Bearer "+token)
+		rig.Whole(r)
 	}}
 }

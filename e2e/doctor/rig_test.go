@@ -97,7 +97,10 @@ func proxy(t *testing.T, target string, change func(*httputil.ReverseProxy)) str
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }, FlushInterval: -1}
+	p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(u)
+		rig.Whole(r)
+	}, FlushInterval: -1}
 	p.Transport = rig.HTTPClient("").Transport
 	p.ErrorLog = log.New(io.Discard, "", 0)
 	if change != nil {

@@ -3,9 +3,7 @@
 package hub
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -129,14 +127,7 @@ func (s *stand) openTo(addr, to, token string, transport http.RoundTripper) stri
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = target.Scheme, target.Host, target.Path
 		r.Out.Host = r.In.Host
 		r.Out.Header.Set("Authorization", "Bearer "+token)
-		// All of it, now: net/http closes the body that came in once the answer
-		// begins, and its client, which looks for more, takes that for a failure
-		// and cuts a quick answer off.
-		body, _ := io.ReadAll(r.In.Body)
-		r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		if len(body) == 0 { // else it goes out as a chunked body, which the edge refuses on GET
-			r.Out.Body = http.NoBody
-		}
+		rig.Whole(r)
 	}}
 	srv := &http.Server{Addr: addr, Handler: proxy, ReadHeaderTimeout: time.Minute}
 	go func() { _ = srv.ListenAndServe() }()
