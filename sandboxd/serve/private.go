@@ -141,7 +141,8 @@ func elsewhere(workspace string) string {
 	real, err := filepath.EvalSymlinks(filepath.Join(workspace, ".git"))
 	if errors.Is(err, os.ErrNotExist) {
 		for dir := filepath.Dir(workspace); dir != "/"; dir = filepath.Dir(dir) {
-			if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err == nil {
+			_, ours := os.Lstat(filepath.Join(dir, ".sallyport")) // our own clone, whose workspace is none of it
+			if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err == nil && ours != nil {
 				return "the git repository " + dir + ", of which the workspace is a part,"
 			}
 		}

@@ -159,6 +159,7 @@ func TestRepositoryElsewhereIsSaid(t *testing.T) {
 		"+shared, second": "mkdir -p ws/.git/objects/info && printf '../../in/.git/objects\n\n../../../src\n' >ws/.git/objects/info/alternates",
 		"-own":            "mkdir -p .git ws/.git && touch .git/HEAD ws/.git/HEAD",
 		"-none":           "mkdir .git",
+		"-ours":           "mkdir -p .git .sallyport && touch .git/HEAD",
 		"-link inside":    "mkdir ws/real && ln -s real ws/.git",
 		"-shared inside":  "mkdir -p ws/.git/objects/info && echo ../../sub/.git/objects >ws/.git/objects/info/alternates",
 		"-pipe":           "mkdir -p ws/.git/objects/info && mkfifo ws/.git/objects/info/alternates",
