@@ -13,8 +13,8 @@ import (
 // drainBound is how long output may stay open once everything has been killed.
 const drainBound = 500 * time.Millisecond
 
-// maxPipe is how many bytes a pipe of an account's can hold (pipe(7), pipe-max-size).
-const maxPipe = 1 << 20
+// MaxPipe is how many bytes a pipe of an account's can hold (pipe(7), pipe-max-size).
+const MaxPipe = 1 << 20
 
 // output copies what a command writes.
 type output struct {
@@ -42,25 +42,29 @@ func (o *output) pipe(w io.Writer) (*os.File, error) {
 	o.reads = append(o.reads, r)
 	o.copy.Go(func() {
 		if _, err := io.Copy(w, r); os.IsTimeout(err) {
-			o.held.Store(rest(w, fds[0]))
+			_, err := io.CopyN(w, Rest{r}, MaxPipe)
+			o.held.Store(err != io.EOF)
 		}
 		io.Copy(io.Discard, r) // a writer that fails must not block the command
 	})
 	return os.NewFile(uintptr(fds[1]), "command"), nil
 }
 
-// rest copies what lies in a pipe when the bound has passed, without waiting: on a busy
-// machine nobody may have come to it before. It reports whether the other end is held.
-func rest(w io.Writer, fd int) (held bool) {
-	buf := make([]byte, 32<<10)
-	for range maxPipe / len(buf) {
-		n, err := unix.Read(fd, buf)
-		if n <= 0 {
-			return err != nil
-		}
-		w.Write(buf[:n])
+// Rest reads what lies in a non-blocking pipe, without waiting and after its deadline too:
+// on a busy machine nobody may have come to it before. At its end it says io.EOF, and
+// EAGAIN where somebody holds the other one.
+type Rest struct{ *os.File }
+
+// Read implements io.Reader.
+func (r Rest) Read(p []byte) (n int, err error) {
+	raw, err := r.SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), p) })
 	}
-	return true
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 // drain waits for the rest of the output, at most until the bound. It reports

@@ -30,9 +30,7 @@ func (s *Server) begin(ctx context.Context, hello *jsonrpc.Message) (*channel, e
 	case <-b.done:
 		return b.ch, b.err
 	case <-ctx.Done():
-		if s.leave(key, b); s.Gone() { // whose sessions end with it
-			return nil, s.gone()
-		}
+		s.leave(key, b)
 		return nil, ctx.Err()
 	}
 }

@@ -101,8 +101,7 @@ func (l *Link) endListen(m *jsonrpc.Message) bool {
 // call finds the call that a number written by the server means; without one
 // the sink leads nowhere.
 func (l *Link) call(raw []byte) (*Call, mcphttp.Sink) {
-	text := strings.TrimSuffix(strings.Trim(string(raw), `"`), ".0") // some read all numbers as floats
-	id, _ := strconv.ParseInt(text, 10, 64)                          // there is no call 0
+	id, _ := strconv.ParseInt(string(jsonrpc.BareID(raw)), 10, 64) // there is no call 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.calls[id]; c != nil {

@@ -132,10 +132,8 @@ func (c *streamable) resume(ctx context.Context, at *position, read func(io.Read
 // resumeWait is the shortest pause before a stream is taken up again.
 const resumeWait = 100 * time.Millisecond
 
-// sameID reports that a server means id: some answer a number as a string, or as a float.
-func sameID(said, id []byte) bool {
-	return bytes.Equal(bytes.TrimSuffix(bytes.Trim(said, `"`), []byte(".0")), bytes.Trim(id, `"`))
-}
+// sameID reports that a server means id.
+func sameID(said, id []byte) bool { return bytes.Equal(jsonrpc.BareID(said), bytes.Trim(id, `"`)) }
 
 // parse reads a message, after one byte order mark that some servers put before
 // it.

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sallyport-dev/sallyport/jail"
 )
 
@@ -92,8 +90,8 @@ type said struct {
 // Read implements io.Reader.
 func (s *said) Read(p []byte) (int, error) {
 	n, err := s.out.Read(p)
-	if os.IsTimeout(err) && s.late < maxPipe {
-		n = lying(s.out, p)
+	if os.IsTimeout(err) && s.late < jail.MaxPipe {
+		n, _ = jail.Rest{File: s.out}.Read(p)
 		s.late += n
 	}
 	switch {
@@ -104,17 +102,6 @@ func (s *said) Read(p []byte) (int, error) {
 		return 0, s.why
 	}
 	return n, nil
-}
-
-// maxPipe is what a pipe holds at most, in bytes, unless root has raised it.
-const maxPipe = 1 << 20
-
-// lying reads what a pipe holds, without waiting: a busy machine may come to it late.
-func lying(out *os.File, p []byte) (n int) {
-	if raw, err := out.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), p) })
-	}
-	return max(n, 0)
 }
 
 // ended describes how a child ended.

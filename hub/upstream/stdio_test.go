@@ -81,9 +81,9 @@ func TestLateReader(t *testing.T) {
 	told.late = 0
 	for said := 0; ; said += 10 {
 		in.WriteString("and again\n")
-		if _, err := c.Receive(); err == told.why && said >= maxPipe {
+		if _, err := c.Receive(); err == told.why && said >= jail.MaxPipe {
 			break
-		} else if said > 2*maxPipe || err != nil {
+		} else if said > 2*jail.MaxPipe || err != nil {
 			t.Fatalf("after %d bytes: %v", said, err)
 		}
 	}

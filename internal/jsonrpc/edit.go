@@ -48,6 +48,10 @@ func Splice(raw []byte, edits ...Edit) []byte {
 	return out.Bytes()
 }
 
+// BareID is an id without what some answer in its place: quotes around a number, or the
+// number as a float.
+func BareID(id []byte) []byte { return bytes.TrimSuffix(bytes.Trim(id, `"`), []byte(".0")) }
+
 // Fault builds an error response. A nil id is null.
 func Fault(id json.RawMessage, code int, format string, args ...any) []byte {
 	text, _ := json.Marshal(fmt.Sprintf(format, args...))

@@ -7,9 +7,8 @@ import (
 )
 
 // maxShelfBytes is what may wait in the streams of all sessions together, with what is
-// being written there. Above it
-// the stream ends whose client has taken nothing for longest: one client may open
-// many and read none.
+// being written there. Above it the stream ends whose client has taken nothing for
+// longest: one client may open many and read none.
 const maxShelfBytes = 64 << 20
 
 // shelf counts what waits in the streams of all sessions.

@@ -159,8 +159,8 @@ func (c *conversion) convert() bool {
 	for _, field := range addresses {
 		url = cmp.Or(url, c.text(field))
 	}
-	kind := cmp.Or(c.text("type"), c.text("transport"))
-	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(kind)); {
+	said := cmp.Or(c.text("type"), c.text("transport"))
+	switch kind := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(said)); {
 	case kind == "docker" || kind == "unix" || kind == "tcp":
 		c.out = maps.Clone(c.in) // an entry of ours
 		return true
@@ -173,8 +173,7 @@ func (c *conversion) convert() bool {
 			return false
 		}
 	default:
-		c.note("left out: its type %q is not known here; write stdio, http or sse",
-			cmp.Or(c.text("type"), c.text("transport")))
+		c.note("left out: its type %q is not known here; write stdio, http or sse", said)
 		return false
 	}
 	c.rest()

@@ -116,16 +116,6 @@ func surprises(workspace, private string) (lines []string) {
 			"commands build in TMPDIR (go test, go run, node-gyp) cannot be run; "+
 			"name another place with MCP_PRIVATE_DIR, or mount it with exec", private))
 	}
-	if target, worktree := gitdir(filepath.Join(workspace, ".git")); worktree {
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(workspace, target)
-		}
-		if rel, err := filepath.Rel(workspace, target); err != nil || !filepath.IsLocal(rel) {
-			lines = append(lines, fmt.Sprintf("the workspace is a linked git worktree, whose repository %s lies "+
-				"outside it, so every git command fails: "+
-				"serve the folder that holds both, or a clone of its own (git clone)", target))
-		}
-	}
 	if where := elsewhere(workspace); where != "" {
 		lines = append(lines, where+" lies outside the workspace, so every git command fails: serve the folder that "+
 			"holds both, or a clone of its own (git clone)")
@@ -133,34 +123,53 @@ func surprises(workspace, private string) (lines []string) {
 	return lines
 }
 
-// elsewhere is what git needs that lies outside the workspace, but for a linked worktree's repository.
+// elsewhere says what git needs that lies outside the workspace.
 func elsewhere(workspace string) string {
 	if real, err := filepath.EvalSymlinks(workspace); err == nil {
 		workspace = real
 	}
-	real, err := filepath.EvalSymlinks(filepath.Join(workspace, ".git"))
-	if errors.Is(err, os.ErrNotExist) {
-		for dir := filepath.Dir(workspace); dir != "/"; dir = filepath.Dir(dir) {
-			_, ours := os.Lstat(filepath.Join(dir, ".sallyport")) // our own clone, whose workspace is none of it
-			if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err == nil && ours != nil {
-				return "the git repository " + dir + ", of which the workspace is a part,"
-			}
+	dotGit := filepath.Join(workspace, ".git")
+	if target, worktree := gitdir(dotGit); worktree {
+		if dir, out := leaves(workspace, workspace, target); out {
+			return "the workspace is a linked git worktree, whose repository " + dir
 		}
 	}
-	if rel, relErr := filepath.Rel(workspace, real); err == nil && (relErr != nil || !filepath.IsLocal(rel)) {
+	real, err := filepath.EvalSymlinks(dotGit)
+	if errors.Is(err, os.ErrNotExist) {
+		return above(workspace)
+	}
+	if _, out := leaves(workspace, "/", real); err == nil && out {
 		return "the git repository " + real + ", to which .git is a link,"
 	}
-	alternates := filepath.Join(workspace, ".git/objects/info/alternates")
-	for line := range strings.Lines(firstLines(alternates)) {
-		dir := strings.TrimSpace(line)
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(workspace, ".git/objects", dir)
-		}
-		if rel, err := filepath.Rel(workspace, dir); line != "" && (err != nil || !filepath.IsLocal(rel)) {
+	objects := filepath.Join(dotGit, "objects")
+	for line := range strings.Lines(firstLines(filepath.Join(objects, "info/alternates"))) {
+		if dir, out := leaves(workspace, objects, strings.TrimSpace(line)); out {
 			return "the repository " + dir + ", whose objects the workspace's shares (git clone --shared),"
 		}
 	}
 	return ""
+}
+
+// above is the repository that the workspace is a part of. Ours, if make run has made
+// the workspace in its clone, is not meant.
+func above(workspace string) string {
+	for dir := filepath.Dir(workspace); dir != "/"; dir = filepath.Dir(dir) {
+		_, ours := os.Lstat(filepath.Join(dir, ".sallyport"))
+		if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err == nil && ours != nil {
+			return "the git repository " + dir + ", of which the workspace is a part,"
+		}
+	}
+	return ""
+}
+
+// leaves is the whole path of dir, which may be relative to base, and whether it lies
+// outside the workspace.
+func leaves(workspace, base, dir string) (path string, out bool) {
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(base, dir)
+	}
+	rel, err := filepath.Rel(workspace, dir)
+	return dir, err != nil || !filepath.IsLocal(rel)
 }
 
 // crowded says so where files that commands leave in a container's memory, which no

@@ -89,8 +89,7 @@ func (s *Set) explain(out *common, st state, line string, texts ...string) {
 	if s.cfg.Jail.Notices() == nil && says(noSetID) && says([]string{"Operation not permitted"}) {
 		out.note("If the file is yours, its mode has the set-user-ID or set-group-ID bit, which is refused. Below a " +
 			"directory with the latter (an s in ls -ld) it comes along by itself: write chmod 00755 instead of 755, " +
-			"or " +
-			"take it away first with find . -type d -exec chmod g-s {} +.")
+			"or take it away first with find . -type d -exec chmod g-s {} +.")
 	}
 	if says(noParent) {
 		out.note("Go found a go.mod or go.work above the workspace, where commands cannot read: run go mod init NAME " +
